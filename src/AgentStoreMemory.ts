@@ -428,7 +428,7 @@ export const make = (options: Options = {}): Effect.Effect<AgentStore.AgentStore
       sweep: operation((now) => {
         if (nextDue <= now) {
           nextDue = Infinity
-          for (const key of [...timed]) sweepKey(key, now)
+          for (const key of Array.from(timed)) sweepKey(key, now)
           notify()
         }
         return { nextAt: nextDue === Infinity ? undefined : nextDue, now }
@@ -440,7 +440,7 @@ export const make = (options: Options = {}): Effect.Effect<AgentStore.AgentStore
           const event = key.current ?? key.inbox[0]
           if (event === undefined) return undefined
           key.revision++
-          for (const id of [...key.open]) {
+          for (const id of Array.from(key.open)) {
             const entry = ledger.get(id)!
             if (entry.intent.seq !== event.seq) continue
             const { next } = Ledger.cancel(target.by)(entry, now)

@@ -248,7 +248,7 @@ const simplify = (node: CanonicalJson.Json): CanonicalJson.Json => {
   return out
 }
 
-const isData = /^(?:enum|const|default|examples)$/
+const isData = /^properties$/
 
 // --- reading and writing values
 
