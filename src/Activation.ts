@@ -163,7 +163,7 @@ export type RequestError =
  * @since 0.1.0
  * @category errors
  */
-export type StepError = ConcurrentStepError | ActivationClosed | TooLarge | Journal.NonDeterminism
+export type StepError = ConcurrentStepError | ActivationClosed | TooLarge | Misfit | Journal.NonDeterminism
 
 /**
  * What an agent may require: handlers of ReadOnly tools, and the rows of intents it may stage.
@@ -241,7 +241,12 @@ export const codec = (schema: Schema.Codec<any, any, never, never>): Codec => {
   const encode = Schema.encodeUnknownResult(json)
   const decode = Schema.decodeUnknownResult(json)
   return {
-    encode: (value) => Result.mapError(encode(value), String) as Result.Result<CanonicalJson.Json, string>,
+    // `undefined` is what an untyped schema encodes to where JSON has no word for a value.
+    encode: (value) =>
+      Result.flatMap(
+        Result.mapError(encode(value), String),
+        (json) => json === undefined ? Result.fail("it is no JSON") : Result.succeed(json as CanonicalJson.Json)
+      ),
     decode: (value) => Result.mapError(decode(value), String)
   }
 }
@@ -502,6 +507,22 @@ export class TooLarge extends Schema.TaggedError<TooLarge>()("TooLarge", {
 }) {
   override get message() {
     return `${this.what} of key '${this.key}' has ${this.bytes} bytes, the limit is ${this.maxBytes}`
+  }
+}
+
+/**
+ * A value does not fit the agent's schema for it. The value is not repeated.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class Misfit extends Schema.TaggedError<Misfit>()("Misfit", {
+  what: Schema.String,
+  key: Schema.String,
+  detail: Schema.String
+}) {
+  override get message() {
+    return `${this.what} of key '${this.key}' does not fit its schema: ${this.detail}`
   }
 }
 
