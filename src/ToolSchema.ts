@@ -8,19 +8,16 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
-import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as JsonSchema from "effect/JsonSchema"
-import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as SchemaAST from "effect/SchemaAST"
-import * as SchemaGetter from "effect/SchemaGetter"
+import type * as SchemaAST from "effect/SchemaAST"
 import * as SchemaIssue from "effect/SchemaIssue"
 import * as SchemaParser from "effect/SchemaParser"
-import * as SchemaTransformation from "effect/SchemaTransformation"
-import * as Str from "effect/String"
 import * as CanonicalJson from "./CanonicalJson.ts"
+import { inspect } from "./ToolSchemaInspect.ts"
+import { tighten } from "./ToolSchemaTree.ts"
 
 /**
  * One thing that is wrong, and where: `path` is written as `CanonicalJson.formatPath` does.
@@ -87,7 +84,10 @@ export const limits: CanonicalJson.Limits = { depth: 256, values: 50_000, keyLen
 export const make = <A>(schema: Schema.Codec<A, any, never, never>): Result.Result<ToolSchema<A>, ToolSchemaError> =>
   Result.gen(function*() {
     const ast = yield* attempt(() => tighten(Schema.toCodecJson(Schema.make(tighten(schema.ast))).ast))
-    const { narrower, redacted } = yield* inspect(ast)
+    const { narrower, redacted } = yield* Result.mapError(
+      inspect(ast),
+      ({ message, path }) => new ToolSchemaError({ path, reason: message })
+    )
     // The encoded side is JSON since `toCodecJson`; `tighten` adds checks and changes no type.
     const codec = Schema.make<Schema.Codec<A, CanonicalJson.Json>>(ast)
     const shown = yield* attempt(() => show(ast))
@@ -184,10 +184,6 @@ export class ToolSchemaError extends Schema.TaggedError<ToolSchemaError>()("Tool
 
 // internal
 
-type AST = SchemaAST.AST
-type Check = SchemaAST.Check<any>
-type Path = ReadonlyArray<string>
-
 const words = (text: string): ReadonlyArray<string> => text.split(" ")
 
 // Keywords that say the same wherever they stand beside a type.
@@ -205,7 +201,7 @@ const strictKeywords: ReadonlySet<string> = new Set(
 const attempt = <A>(f: () => A): Result.Result<A, ToolSchemaError> =>
   Result.try({ try: f, catch: (error) => new ToolSchemaError({ path: "", reason: String(error) }) })
 
-const show = (ast: AST): { readonly "draft-2020-12": Shown; readonly "draft-07": Shown } => {
+const show = (ast: SchemaAST.AST): { readonly "draft-2020-12": Shown; readonly "draft-07": Shown } => {
   const { dialect, ...made } = Schema.toJsonSchemaDocument(Schema.make(ast), {
     onExcessProperty: "error",
     referencePolicy: () => undefined
@@ -248,9 +244,7 @@ const simplify = (node: CanonicalJson.Json): CanonicalJson.Json => {
   return out
 }
 
-const isData = /^properties$/
-
-// --- reading and writing values
+const isData = /^(?:enum|const|default|examples)$/
 
 const bounded = (value: unknown): Result.Result<CanonicalJson.Json, ReadonlyArray<Issue>> =>
   Result.mapBoth(CanonicalJson.encode(value, limits), {
@@ -275,7 +269,7 @@ const toObject = (input: unknown): Result.Result<unknown, ReadonlyArray<Issue>> 
 
 const maxIssues = 16
 
-const outcomeOf = (redacted: ReadonlyArray<Path>) => {
+const outcomeOf = (redacted: ReadonlyArray<ReadonlyArray<string>>) => {
   const format = SchemaIssue.makeFormatterStandardSchemaV1()
   const secretAt = (path: ReadonlyArray<PropertyKey>) =>
     redacted.find((secret) =>
@@ -301,413 +295,3 @@ const outcomeOf = (redacted: ReadonlyArray<Path>) => {
     )
   }
 }
-
-// --- one tree for both forms: checks that JSON Schema can say, added where a decoder is pickier than what would be shown
-
-const pattern = (source: string): Check => Schema.isPattern(new RegExp(source, "u"))
-
-// RFC 3339 with seconds and capitals, as `Date` reads it; the filter adds that the day exists (`Date` takes 30 February).
-const instant =
-  "^\\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\\d|3[01])T(?:[01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(?:\\.\\d{1,9})?" +
-  "(?:Z|[+-](?:[01]\\d|2[0-3]):[0-5]\\d)$"
-const instantPattern = new RegExp(instant, "u")
-const isInstant = Schema.makeFilter((text: string) => {
-  const day = text.slice(0, 10)
-  return instantPattern.test(text) && new Date(`${day}T00:00:00Z`).toISOString().startsWith(day)
-}, {
-  expected: "an instant such as 2026-01-31T09:30:00Z",
-  toJsonSchema: () => ({ format: "date-time", pattern: instant })
-})
-
-// Every text of a finite double that is below 1e308, so that none becomes Infinity.
-const isDecimal = pattern("^-?(?:\\d{1,21}(?:\\.\\d+)?|\\d(?:\\.\\d+)?[eE][+-]?(?:[0-2]?\\d?\\d|30[0-7]))$")
-
-const finite = Schema.isFinite()
-
-// The transformation a schema decodes its JSON with; some of effect's own are reachable in no other way.
-const decoding = (schema: Schema.Constraint) => Schema.toCodecJson(schema).ast.encoding?.at(-1)?.transformation
-
-// By transformation: the check that its input gets, and the check of its output that then always passes.
-const known = new Map<unknown, readonly [check: Check, implies?: string]>([
-  [SchemaTransformation.numberFromString, [isDecimal, "effect/schema/isFinite"]],
-  [SchemaTransformation.bigintFromString, [Schema.isStringBigInt()]],
-  [SchemaTransformation.dateFromString, [isInstant, "effect/schema/Date"]],
-  [SchemaTransformation.dateFromMillis, [
-    Schema.isBetween({ minimum: -8.64e15, maximum: 8.64e15 }),
-    "effect/schema/Date"
-  ]],
-  [decoding(Schema.DateTimeUtc), [isInstant]],
-  [decoding(Schema.Uint8Array), [Schema.isBase64()]],
-  [decoding(Schema.BigDecimal), [pattern("^-?\\d+(?:\\.\\d+)?(?:[eE][+-]?\\d{1,4})?$")]]
-])
-
-// By function of a pure getter: the check that its output always passes.
-const established = new Map<unknown, string>([
-  [Str.trim, "effect/schema/isTrimmed"],
-  [Str.toLowerCase, "effect/schema/isLowercased"],
-  [Str.toUpperCase, "effect/schema/isUppercased"],
-  [Str.capitalize, "effect/schema/isCapitalized"],
-  [Str.uncapitalize, "effect/schema/isUncapitalized"]
-])
-
-interface Annotated {
-  readonly annotations?: Schema.Annotations.Annotations | undefined
-}
-
-const idOf = (annotated: Annotated): string => (annotated.annotations?.["representation"] as any)?.id ?? ""
-
-const payloadOf = (annotated: Annotated): any => (annotated.annotations?.["representation"] as any)?.payload
-
-// A group that says itself how it is shown counts as one check.
-const leaves = (checks: ReadonlyArray<Check> | undefined): ReadonlyArray<Check> =>
-  (checks ?? []).flatMap((check) =>
-    check._tag === "Filter" || check.annotations?.toJsonSchema !== undefined ? [check] : leaves(check.checks)
-  )
-
-const withChecks = (ast: AST, checks: ReadonlyArray<Check>): AST => {
-  const has = leaves(ast.checks).map(keyOf)
-  return checks.filter((check) => !has.includes(keyOf(check)))
-    .reduce((schema, check) => schema.check(check), Schema.make<Schema.Codec<any>>(ast)).ast
-}
-
-// Checks that say the same have the same key.
-const keyOf = (check: Check): unknown =>
-  idOf(check) === "" ? check : `${idOf(check)} ${JSON.stringify(payloadOf(check))}`
-
-// Stands in for a part that cannot be shown, so that `inspect`, which knows the path, can say so.
-const cannotBeShown = (reason: string): AST => new SchemaAST.Never({ [cannotBeShownReason]: reason })
-const cannotBeShownReason = "effect-intents/cannotBeShown"
-
-const tightened = new WeakMap<AST, AST>()
-
-const tighten = (ast: AST): AST => {
-  const done = tightened.get(ast)
-  if (done !== undefined) return done
-  const out = (ast.encoding ?? []).reduce(
-    (to, link) => {
-      const check = known.get(link.transformation)?.[0]
-      const from = tighten(link.to)
-      return SchemaAST.decodeTo(check === undefined ? from : withChecks(from, [check]), to, link.transformation as any)
-    },
-    tightenBody(ast)
-  )
-  tightened.set(ast, out)
-  return out
-}
-
-const tightenBody = (ast: AST): AST => {
-  const { annotations, checks, context } = ast
-  const common = [annotations, checks, undefined, context] as const
-  switch (ast._tag) {
-    case "Any":
-      return new SchemaAST.Unknown(...common)
-    case "Symbol":
-    case "UniqueSymbol":
-      return cannotBeShown("a symbol is not data")
-    case "Number": {
-      // Not shown as `number | "NaN" | "Infinity"`: a model must not get past `amount > limit` with a word.
-      const integer = leaves(checks).some((check) => idOf(check) === "effect/schema/isInt")
-      return ast.encoding === undefined ? withChecks(ast, integer ? [] : [finite]) : SchemaAST.toType(ast)
-    }
-    case "String":
-      return ast.encoding === undefined
-        ? withChecks(ast, leaves(checks).flatMap((check) => said(check)[0]))
-        : SchemaAST.toType(ast)
-    case "Declaration":
-      return ast.encoding === undefined && !("toCodecJson" in { ...annotations }) && !("toCodec" in { ...annotations })
-        ? cannotBeShown("it has no JSON form; annotate it with toCodecJson, or decode it from a schema that has one")
-        : payloadOf(ast)?.disallowJsonEncode === true
-        ? cannotBeShown(
-          "it may not be encoded, and tools are called through JSON; a durable store seals secrets itself"
-        )
-        : new SchemaAST.Declaration(
-          ast.typeParameters.map(tighten),
-          ast.run,
-          ...common,
-          ast.encodingChecks,
-          ast.encodingRun
-        )
-    case "Arrays":
-      return new SchemaAST.Arrays(
-        ast.isMutable,
-        ast.elements.map(tighten),
-        ast.rest.map(tighten),
-        ...common,
-        ast.encodingChecks
-      )
-    case "Objects": {
-      if (
-        ast.propertySignatures.some(({ name }) => typeof name === "symbol") ||
-        ast.indexSignatures.some(({ parameter }) => SchemaAST.isSymbol(SchemaAST.toEncoded(parameter)))
-      ) {
-        return cannotBeShown("a symbol is not a key")
-      }
-      const fields = ast.propertySignatures.map(({ name, type }) =>
-        new SchemaAST.PropertySignature(name, tighten(type))
-      )
-      const indexes = ast.indexSignatures.map(({ parameter, type }) =>
-        new SchemaAST.IndexSignature(tighten(parameter), tighten(type))
-      )
-      const objects = new SchemaAST.Objects(fields, indexes, ...common, ast.encodingChecks)
-      const none = new SchemaAST.Objects([], noKeys, undefined, undefined, undefined, context)
-      return fields.length + indexes.length > 0 ? objects : SchemaAST.decodeTo(none, objects, toEmpty)
-    }
-    case "Union":
-      return new SchemaAST.Union(ast.types.map(tighten), ast.options, ...common, ast.encodingChecks)
-    case "Suspend":
-      return new SchemaAST.Suspend(() => tighten(ast.thunk()), annotations, undefined, undefined, context)
-    default:
-      return SchemaAST.toType(ast)
-  }
-}
-
-// `Struct({})` alone is every value but null and undefined.
-const noKeys = [new SchemaAST.IndexSignature(SchemaAST.string, SchemaAST.never)]
-const toEmpty = SchemaTransformation.transform<unknown, {}>({ decode: (value) => value, encode: () => ({}) })
-
-// What to add to a string check that effect does not say in JSON Schema or says too widely, and whether that says all of it.
-const said = (check: Check): readonly [add: ReadonlyArray<Check>, all: boolean] => {
-  const payload = payloadOf(check)
-  switch (idOf(check)) {
-    // JSON Schema counts code points, of which a string never has more than the UTF-16 code units that effect counts.
-    case "effect/schema/isMinLength":
-      return [payload.minLength > 1 ? [Schema.isMinCodePoints(payload.minLength)] : [], true]
-    case "effect/schema/isBetweenLength":
-      return [payload.minimum > 1 ? [Schema.isMinCodePoints(payload.minimum)] : [], false]
-    case "effect/schema/isPattern": {
-      const unicode = payload.flags === "" ? Result.try(() => pattern(payload.source)) : Result.fail(undefined)
-      // Without these, a match covers the same in code units and in code points.
-      return [Option.toArray(Result.getSuccess(unicode)), !/\.|\[\^|\\[SWDP]|\\u[dD][89a-fA-F]/.test(payload.source)]
-    }
-    default:
-      return [[], false]
-  }
-}
-
-// --- where the decoder still refuses more than is shown, and where secrets are
-
-const jsonTypes: { readonly [tag: string]: JsonSchema.Type } = { String: "string", Arrays: "array", Objects: "object" }
-
-interface Inspection {
-  readonly narrower: Array<Issue>
-  readonly redacted: Array<Path>
-}
-
-const inspect = (root: AST): Result.Result<Inspection, ToolSchemaError> => {
-  const narrower: Array<Issue> = []
-  const redacted: Array<Path> = []
-  const active = new Set<AST>()
-  const recursive = new Set<AST>()
-  const withoutSecrets = new Set<AST>()
-  let refused: ToolSchemaError | undefined
-  const refuse = (path: Path, reason: string) => {
-    refused ??= new ToolSchemaError({ path: CanonicalJson.formatPath(path), reason })
-  }
-  const note = (path: Path, message: string) => {
-    narrower.push({ path: CanonicalJson.formatPath(path), message })
-  }
-
-  const visit = (ast: AST, path: Path, inSecret: boolean): void => {
-    if (active.has(ast)) {
-      recursive.add(ast)
-      return
-    }
-    if (withoutSecrets.has(ast)) return
-    const before = redacted.length
-    active.add(ast)
-    const secret = inSecret || isSecret(ast)
-    if (secret && !inSecret) redacted.push(path)
-    const reason = ast.annotations?.[cannotBeShownReason]
-    if (SchemaAST.isNever(ast) && (ast !== root || reason !== undefined)) {
-      refuse(path, String(reason ?? "Schema.Never has no values; leave the part out"))
-    }
-    if (ast.encoding === undefined) visitShown(ast, path, secret)
-    else visitEncoded(ast, ast.encoding, path, secret)
-    active.delete(ast)
-    if (redacted.length > before && recursive.has(ast)) {
-      refuse(path, "a secret in a recursive type has no fixed place; move it out of the recursion")
-    }
-  }
-
-  // What is shown is the innermost encoded side; everything on the way to the type is not.
-  const visitEncoded = (ast: AST, encoding: SchemaAST.Encoding, path: Path, secret: boolean): void => {
-    const from = encoding[encoding.length - 1]!.to
-    const shown = factsOf(from)
-    const hidden = factsOf(ast, from)
-    const implied = encoding.flatMap(({ transformation }) => [
-      known.get(transformation)?.[1],
-      transformation._tag === "Middleware" ? undefined : established.get((transformation.decode as any).transform)
-    ])
-    // A check of the outcome says nothing new if its input was checked so, unless the value changed on the way.
-    const anew = encoding.some(({ transformation }) => isPure(transformation)) ? leaves(ast.checks) : []
-    for (const [fact, { id, reason }] of hidden.reasons) {
-      const repeats = shown.reasons.has(fact) && !anew.includes(fact as Check)
-      if (!repeats && !implied.includes(id)) note(path, reason)
-    }
-    if (!secret && hidden.secrets > shown.secrets) {
-      // Made of several parts of the JSON, or renamed: everything it may be made of counts as secret.
-      const innermost = innermostOf(from)
-      const names = SchemaAST.isObjects(innermost) ? innermost.propertySignatures.map(({ name }) => String(name)) : []
-      redacted.push(...names.length === 0 ? [path] : names.map((name) => [...path, name]))
-      visit(from, path, true)
-    } else {
-      visit(from, path, secret)
-    }
-  }
-
-  const visitShown = (ast: AST, path: Path, secret: boolean): void => {
-    for (const check of leaves(ast.checks)) {
-      // A check of a whole sees decoded parts, of which only the number is the same in JSON.
-      const sameInJson = lengths.test(idOf(check)) || !childrenOf(ast).some((child) => factsOf(child).decodes)
-      if (!isShown(check, jsonTypes[ast._tag]) || !sameInJson) note(path, `not shown: ${expectedOf(check)}`)
-    }
-    switch (ast._tag) {
-      case "Declaration":
-        if (!/^effect\/schema\/(?:Mutable)?Json$/.test(idOf(ast))) note(path, "shown as any JSON")
-        return
-      case "TemplateLiteral":
-        if (ast.parts.some((part) => factsOf(part).reasons.size > 0)) {
-          note(path, "not shown: checks of a part of a template")
-        }
-        return
-      case "Arrays":
-        ast.elements.forEach((element, index) => visit(element, [...path, String(index)], secret))
-        ast.rest.slice(0, 1).forEach((item) => visit(item, [...path, "*"], secret))
-        if (ast.rest.length > 1) note(path, "not shown: the last items of the tuple")
-        return
-      case "Objects":
-        for (const { name, type } of ast.propertySignatures) {
-          // The decoder reads `input[name]`, which every object inherits.
-          if (name in Object.prototype && (name === "__proto__" || SchemaAST.isOptional(type))) {
-            refuse(
-              [...path, String(name)],
-              "absent, it cannot be told from what every object inherits; rename the field"
-            )
-          }
-          visit(type, [...path, String(name)], secret)
-        }
-        if (ast.propertySignatures.length === 0 && ast.indexSignatures.every(({ type }) => SchemaAST.isNever(type))) {
-          return
-        }
-        for (const { parameter, type } of ast.indexSignatures) {
-          visit(parameter, path, secret)
-          visit(type, [...path, "*"], secret)
-        }
-        return
-      case "Union":
-        if (ast.options?.mode === "oneOf") note(path, "JSON that fits two members of the union is refused")
-        for (const member of ast.types) visit(member, path, secret)
-        return
-      case "Suspend": {
-        const before = redacted.length
-        const target = ast.thunk()
-        visit(target, path, secret)
-        if (redacted.length === before) withoutSecrets.add(target)
-      }
-    }
-  }
-
-  visit(root, [], false)
-  return refused === undefined ? Result.succeed({ narrower, redacted }) : Result.fail(refused)
-}
-
-const isSecret = (ast: AST): boolean => idOf(ast) === "effect/schema/Redacted"
-
-const innermostOf = (ast: AST): AST => ast.encoding === undefined ? ast : innermostOf(ast.encoding.at(-1)!.to)
-
-const lengths = /^effect\/schema\/is(?:Min|Max|Between)Length$/
-
-const expectedOf = (check: Check): string => {
-  const expected = String(check.annotations?.expected ?? "a check of its own")
-  return /is(?:Max|Between)Length$/.test(idOf(check))
-    ? `${expected} (in UTF-16 code units; isMaxCodePoints is shown exactly)`
-    : expected
-}
-
-const isShown = (check: Check, type: JsonSchema.Type | undefined): boolean => {
-  // A pair is effect's way to say "about".
-  const shown = check.annotations?.toJsonSchema?.({ type, schemas: [{}] })
-  const [add, all] = said(check)
-  return Array.isArray(shown) ? type === "string" && all && add.length > 0 : shown !== undefined
-}
-
-interface Facts {
-  /** Reasons to refuse, by the check, transformation or declaration that has them. */
-  readonly reasons: Map<unknown, { readonly id: string; readonly reason: string }>
-  secrets: number
-  decodes: boolean
-}
-
-// Everything in a tree that may refuse a value, without the part at `except`.
-const factsOf = (
-  ast: AST,
-  except?: AST,
-  facts: Facts = { reasons: new Map(), secrets: 0, decodes: false },
-  seen = new Set<AST>()
-): Facts => {
-  if (ast === except || seen.has(ast)) return facts
-  if (isSecret(ast)) facts.secrets++
-  if (idOf(ast) === "effect/schema/Date") {
-    facts.reasons.set((ast as SchemaAST.Declaration).run, {
-      id: "effect/schema/Date",
-      reason: "an invalid date is refused"
-    })
-  }
-  for (const check of leaves(ast.checks)) {
-    facts.reasons.set(check, { id: idOf(check), reason: `not shown, after a transformation: ${expectedOf(check)}` })
-  }
-  if (ast.encoding !== undefined) facts.decodes = true
-  let to = ast
-  for (const { to: from, transformation } of ast.encoding ?? []) {
-    const reason = mayRefuse(transformation, from, to)
-    const isPassthrough = transformation._tag === "Transformation" && transformation.decode._tag === "Passthrough"
-    // There is one `passthrough` for all; what it may refuse is its target's.
-    const by = isPassthrough ? to : transformation
-    if (reason !== undefined) facts.reasons.set(by, { id: "", reason })
-    factsOf(from, except, facts, seen)
-    to = from
-  }
-  if (SchemaAST.isSuspend(ast)) seen.add(ast)
-  for (const child of childrenOf(ast)) factsOf(child, except, facts, seen)
-  return facts
-}
-
-const childrenOf = (ast: AST): ReadonlyArray<AST> => {
-  switch (ast._tag) {
-    case "Declaration":
-      return ast.typeParameters
-    case "Arrays":
-      return [...ast.elements, ...ast.rest]
-    case "Objects":
-      return [
-        ...ast.propertySignatures.map(({ type }) => type),
-        ...ast.indexSignatures.flatMap(({ parameter, type }) => [parameter, type])
-      ]
-    case "Union":
-      return ast.types
-    case "Suspend":
-      return [ast.thunk()]
-    default:
-      return []
-  }
-}
-
-const mayRefuse = (transformation: SchemaAST.Link["transformation"], from: AST, to: AST): string | undefined => {
-  if (transformation._tag === "Middleware") return "a middleware may refuse what is shown"
-  const { decode } = transformation
-  if (decode._tag === "Passthrough") {
-    const picks = /^(?:Literal|Enum|TemplateLiteral)$/.test(to._tag) && to._tag !== from._tag
-    return picks ? "only some of what is shown is passed through" : undefined
-  }
-  return isPure(transformation) || known.has(transformation) || codeOf(decode) === codeOf(aDefault)
-    ? undefined
-    : "a transformation may refuse what is shown"
-}
-
-const isPure = (transformation: SchemaAST.Link["transformation"]): boolean =>
-  transformation._tag === "Transformation" && /^Transform(?:Optional)?$/.test(transformation.decode._tag)
-
-// All defaults are closures of one place in effect, and so of one text.
-const aDefault = SchemaGetter.withDefault(Effect.void)
-const codeOf = (getter: SchemaGetter.Getter<any, any, any>): string =>
-  getter._tag === "Passthrough" ? "" : String(getter.transform)
