@@ -11,122 +11,33 @@ import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as JsonSchema from "effect/JsonSchema"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as SchemaRepresentation from "effect/SchemaRepresentation"
-import * as Stream from "effect/Stream"
 import * as Activation from "./Activation.ts"
 import * as ActivationRun from "./ActivationRun.ts"
 import type * as Agent from "./Agent.ts"
+import { type Client, client, type SendError } from "./AgentClient.ts"
 import * as AgentStore from "./AgentStore.ts"
-import type * as CanonicalJson from "./CanonicalJson.ts"
 import * as Effector from "./Effector.ts"
-import * as Intent from "./Intent.ts"
 import { awaitChange, forkWorker, retryDelay, storeRetries } from "./internal/background.ts"
-import * as Ledger from "./Ledger.ts"
+import type * as Ledger from "./Ledger.ts"
 import type * as Tool from "./Tool.ts"
 
-/**
- * What can be done with agents through their store alone: no agent runs here, no lock is taken.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Client {
-  /** Adds an event to the inbox of a key. An `id` deduplicates. */
-  send<Name extends string, Event, Output, R>(
-    agent: Agent.Agent<Name, Event, Output, R>,
-    event: { readonly key: string; readonly event: NoInfer<Event>; readonly id?: string }
-  ): Effect.Effect<AgentStore.Receipt, SendError>
-  /** Sends a message to a key that waits in `ctx.receive`, or will. */
-  message<Name extends string, Event, Output, R>(
-    agent: Agent.Agent<Name, Event, Output, R>,
-    message: { readonly key: string; readonly message: CanonicalJson.Json }
-  ): Effect.Effect<void, Intent.InvalidKeyError | Activation.TooLarge | MessageMisfit | AgentStore.StoreError>
-  /** Decides on an intent that waits for approval. `argumentsDigest` binds the decision to what was shown. */
-  decide(decision: unknown): Effect.Effect<Ledger.Entry, DecisionError>
-  /** Ends the current event of a key as Cancelled, with the intents nobody has started. */
-  cancel(
-    agent: Agent.Any,
-    target: { readonly key: string; readonly by: string }
-  ): Effect.Effect<Option.Option<{ readonly offset: number }>, AgentStore.StoreError>
-  /** Cancels an intent nobody has started; the waiting agent is told. */
-  cancelIntent(
-    id: string,
-    by: string
-  ): Effect.Effect<Ledger.Entry, Ledger.LedgerRefusal | AgentStore.IntentNotFound | AgentStore.StoreError>
-  /** Settles an intent whose outcome is unknown, once. */
-  resolve(
-    id: string,
-    by: string,
-    settlement: Ledger.Settlement
-  ): Effect.Effect<Ledger.Entry, Ledger.LedgerRefusal | AgentStore.IntentNotFound | AgentStore.StoreError>
-  /** Drives a dead letter again. `fresh` drops what an uncommitted run of it had journaled. */
-  redrive(
-    letter: number,
-    options: { readonly by: string; readonly fresh?: boolean }
-  ): Effect.Effect<{ readonly offset: number }, AgentStore.DeadLetterNotFound | AgentStore.StoreError>
-  /** The outputs of an agent behind a cursor, as they come. Store `offset` with your own effect to miss and repeat none. */
-  outputs<Name extends string, Event, Output, R>(
-    agent: Agent.Agent<Name, Event, Output, R>,
-    options?: { readonly after?: number }
-  ): Stream.Stream<OutputOf<Output>, AgentStore.StoreError>
-  /** Unknown outcomes that were settled, as they come. */
-  resolutions(options?: { readonly after?: number }): Stream.Stream<AgentStore.Resolution, AgentStore.StoreError>
-  /** Where a key is and what it waits for. */
-  status(
-    agent: Agent.Any,
-    key: string
-  ): Effect.Effect<AgentStore.KeyStatus, AgentStore.StoreError>
-  intent(id: string): Effect.Effect<Ledger.Entry, AgentStore.IntentNotFound | AgentStore.StoreError>
-  intents(query?: AgentStore.EntryQuery): Effect.Effect<ReadonlyArray<Ledger.Entry>, AgentStore.StoreError>
-  readonly deadLetters: Effect.Effect<ReadonlyArray<AgentStore.DeadLetter>, AgentStore.StoreError>
-  /**
-   * Runs a recorded event again from its journal. No handler is called. Fails with `ActivationFailed` (`NonDeterminism`)
-   * where the agent takes another way by now.
-   */
-  replay(
-    agent: Agent.Any,
-    offset: number
-  ): Effect.Effect<Activation.Activated, ActivationRun.RunError | NotRecorded | AgentStore.StoreError>
-}
-
-/**
- * @since 0.1.0
- * @category models
- */
-export interface OutputOf<Output> {
-  readonly offset: number
-  readonly key: string
-  readonly seq: number
-  readonly output: Output
-}
-
-/**
- * @since 0.1.0
- * @category errors
- */
-export type SendError =
-  | Intent.InvalidKeyError
-  | Activation.TooLarge
-  | EventMisfit
-  | AgentStore.EventConflict
-  | AgentStore.InboxFull
-  | AgentStore.StoreError
-
-/**
- * @since 0.1.0
- * @category errors
- */
-export type DecisionError =
-  | InvalidDecision
-  | Ledger.LedgerRefusal
-  | AgentStore.IntentNotFound
-  | AgentStore.StoreError
+export {
+  type Client,
+  client,
+  Decision,
+  type DecisionError,
+  EventMisfit,
+  InvalidDecision,
+  MessageMisfit,
+  NotRecorded,
+  type OutputOf,
+  type SendError
+} from "./AgentClient.ts"
 
 /**
  * The engine of one process.
@@ -201,83 +112,13 @@ export const layerWith = (options: Options) =>
       const engine = yield* makeEngine(agents, options)
       yield* forkWorker("engine", deliverLoop(engine))
       return {
-        ...makeClient(engine.store),
+        ...engine.client,
         call: (agent: any, event: any) => call(engine, agent, event),
         drain: drain(engine),
         unserved: unserved(engine)
       } as AgentEngine["Service"]
     })
   ) as any
-
-/**
- * A client of a store.
- *
- * @since 0.1.0
- * @category constructors
- */
-export const client: Effect.Effect<Client, never, AgentStore.AgentStore> = Effect.map(
-  AgentStore.AgentStore,
-  (store) => makeClient(store)
-)
-
-/**
- * A decision, as it arrives from outside.
- *
- * @since 0.1.0
- * @category models
- */
-export const Decision = Schema.Struct({
-  id: Intent.Id,
-  approved: Schema.Boolean,
-  by: Schema.NonEmptyString,
-  argumentsDigest: Schema.optionalKey(Schema.String)
-})
-
-/**
- * A decision is not one: `approved` is a boolean, `by` names who decided.
- *
- * @since 0.1.0
- * @category errors
- */
-export class InvalidDecision
-  extends Schema.TaggedError<InvalidDecision>()("InvalidDecision", { detail: Schema.String })
-{
-  override get message() {
-    return `not a decision: ${this.detail}`
-  }
-}
-
-/**
- * An event that does not fit the agent's schema. It was not stored.
- *
- * @since 0.1.0
- * @category errors
- */
-export class EventMisfit extends Schema.TaggedError<EventMisfit>()("EventMisfit", {
-  agent: Schema.String,
-  key: Schema.String,
-  detail: Schema.String
-}) {
-  override get message() {
-    return `an event for key '${this.key}' does not fit '${this.agent}': ${this.detail}`
-  }
-}
-
-/**
- * A message that does not fit what the key waits for. It was not stored, and the key keeps waiting.
- *
- * @since 0.1.0
- * @category errors
- */
-export class MessageMisfit extends Schema.TaggedError<MessageMisfit>()("MessageMisfit", {
-  agent: Schema.String,
-  key: Schema.String,
-  detail: Schema.String
-}) {
-  override get message() {
-    return `a message for key '${this.key}' of '${this.agent}' does not fit what it waits for: ${this.detail}`
-  }
-}
 
 /**
  * An event ended without an output, or is blocked: `state` says which.
@@ -298,21 +139,6 @@ export class EventFailed extends Schema.TaggedError<EventFailed>()("EventFailed"
 }
 
 /**
- * No run of that event is recorded: it has not committed, or belongs to another agent.
- *
- * @since 0.1.0
- * @category errors
- */
-export class NotRecorded extends Schema.TaggedError<NotRecorded>()("NotRecorded", {
-  agent: Schema.String,
-  offset: Schema.Number
-}) {
-  override get message() {
-    return `no run of event ${this.offset} of '${this.agent}' is recorded`
-  }
-}
-
-/**
  * An agent stages an intent that nobody performs: its engine was made without the effector the types ask for.
  *
  * @since 0.1.0
@@ -328,6 +154,7 @@ export class NoEffector extends Schema.TaggedError<NoEffector>()("NoEffector", {
 
 interface Engine {
   readonly store: AgentStore.AgentStore["Service"]
+  readonly client: Client
   readonly agents: ReadonlyMap<string, Agent.Any>
   readonly context: Context.Context<any>
   readonly concurrency: number
@@ -346,6 +173,7 @@ const makeEngine = (agents: ReadonlyArray<Agent.Any>, options: Options) =>
     const store = yield* AgentStore.AgentStore
     const engine: Engine = {
       store,
+      client: yield* client,
       agents: new Map(agents.map((agent) => [agent.name, agent])),
       context: yield* Effect.context<any>(),
       concurrency: options.concurrency ?? 256,
@@ -502,7 +330,7 @@ const call = (
   event: { readonly key: string; readonly event: any; readonly id?: string }
 ) =>
   Effect.gen(function*() {
-    const { offset } = yield* makeClient(engine.store).send(agent, event)
+    const { offset } = yield* engine.client.send(agent, event)
     while (true) {
       const ended = yield* Deferred.make<void>()
       const callers = engine.callers.get(offset) ?? new Set()
@@ -568,124 +396,3 @@ const unserved = (engine: Engine): Effect.Effect<ReadonlyArray<Unserved>, AgentS
       return [{ entry, contracts: { staged, served: entry.mismatch?.contract ?? here?.contract } }]
     })
   })
-
-const makeClient = (store: AgentStore.AgentStore["Service"]): Client => ({
-  send: (agent, { event, id, key }) =>
-    Effect.gen(function*() {
-      yield* checkKey(key)
-      const json = yield* Effect.mapError(
-        Effect.fromResult(agent.definition.event.encode(event)),
-        (detail) => new EventMisfit({ agent: agent.name, key, detail })
-      )
-      yield* checkSize("an event", key, json, agent.definition.maxBytes)
-      return yield* store.send({
-        agent: agent.name,
-        key,
-        version: agent.definition.version,
-        eventId: id,
-        event: json
-      })
-    }),
-
-  message: (agent, { key, message }) =>
-    Effect.gen(function*() {
-      yield* checkKey(key)
-      yield* checkSize("a message", key, message, agent.definition.maxBytes)
-      const { waiting } = yield* store.key({ agent: agent.name, key })
-      const expected = waiting.find((wait) => wait.type === "message")
-      const issue = expected?.schema && messageIssue(expected.schema, message)
-      if (issue !== undefined) return yield* new MessageMisfit({ agent: agent.name, key, detail: issue })
-      yield* store.message({ agent: agent.name, key, message })
-    }),
-
-  decide: (unknown) =>
-    Effect.gen(function*() {
-      const { approved, argumentsDigest, by, id } = yield* Effect.mapError(
-        Schema.decodeUnknownEffect(Decision)(unknown, { errors: "all", onExcessProperty: "error" }),
-        (error) => new InvalidDecision({ detail: error.message })
-      )
-      return yield* Effect.tapError(
-        store.move(id, Ledger.decide({ approved, by, argumentsDigest })),
-        (error) => Effect.logWarning(`a decision by '${by}' was refused: ${error.message}`)
-      )
-    }),
-
-  cancel: (agent, { by, key }) => Effect.map(store.cancel({ agent: agent.name, key, by }), Option.fromNullishOr),
-  cancelIntent: (id, by) => store.move(id, Ledger.cancel(by)),
-  resolve: (id, by, settlement) => store.move(id, Ledger.resolve(by, settlement)),
-  redrive: (id, { by, fresh }) => store.redrive({ id, by, fresh: fresh === true }),
-
-  outputs: (agent, options) =>
-    Stream.map(
-      tail(store, options?.after ?? 0, (after) => store.outputs({ agent: agent.name, after, limit: 256 })),
-      ({ key, offset, output, seq }) => ({
-        offset,
-        key,
-        seq,
-        output: Result.getOrThrow(agent.definition.output.decode(output))
-      })
-    ),
-
-  resolutions: (options) => tail(store, options?.after ?? 0, (after) => store.resolutions({ after, limit: 256 })),
-  status: (agent, key) => store.key({ agent: agent.name, key }),
-  intent: store.entry,
-  intents: (query) => store.entries(query ?? {}),
-  deadLetters: store.deadLetters,
-  replay: (agent, offset) =>
-    Effect.gen(function*() {
-      const recorded = yield* store.recorded(offset)
-      if (recorded === undefined || recorded.agent !== agent.name) {
-        return yield* new NotRecorded({ agent: agent.name, offset })
-      }
-      return yield* ActivationRun.replay(
-        agent.definition,
-        { ...recorded, now: 0, memory: recorded.replay.base.memory, continuation: undefined, answers: [] },
-        recorded.replay
-      )
-    })
-})
-
-const checkKey = (key: string): Effect.Effect<void, Intent.InvalidKeyError> => {
-  const issue = Intent.keyIssue(key)
-  return issue === undefined ? Effect.void : Effect.fail(issue)
-}
-
-const checkSize = (
-  what: string,
-  key: string,
-  json: CanonicalJson.Json,
-  maxBytes: number
-): Effect.Effect<void, Activation.TooLarge> => {
-  const bytes = Buffer.byteLength(JSON.stringify(json) ?? "")
-  return bytes > maxBytes ? Effect.fail(new Activation.TooLarge({ what, key, bytes, maxBytes })) : Effect.void
-}
-
-/**
- * What is wrong with a message by the JSON Schema that was stored with the suspension: the sender's process need not know the
- * agent. Checks JSON Schema cannot say are made when the agent goes on.
- */
-const messageIssue = (
-  shown: { readonly [keyword: string]: unknown },
-  message: CanonicalJson.Json
-): string | undefined => {
-  const document = JsonSchema.fromSchemaDraft2020_12(shown)
-  // The schema is our own: its patterns were written by the agent's author.
-  const schema = SchemaRepresentation.fromJsonSchemaDocument(document, { patterns: "apply" })
-  const decoded = Schema.decodeUnknownResult(schema as Schema.Codec<unknown>)(message, { onExcessProperty: "error" })
-  return Result.isFailure(decoded) ? String(decoded.failure) : undefined
-}
-
-/** Rows behind a cursor, and those that come. */
-const tail = <Row extends { readonly offset: number }>(
-  store: AgentStore.AgentStore["Service"],
-  after: number,
-  page: (after: number) => Effect.Effect<ReadonlyArray<Row>, AgentStore.StoreError>
-): Stream.Stream<Row, AgentStore.StoreError> =>
-  Stream.unwrap(Effect.map(store.changes, (changes) =>
-    Stream.paginate(after, (cursor) =>
-      Effect.map(
-        Effect.repeat(Effect.tap(page(cursor), (rows) => rows.length === 0 ? Queue.take(changes) : Effect.void), {
-          until: (rows) => rows.length > 0
-        }),
-        (rows) => [rows, Option.some(rows[rows.length - 1]!.offset)] as const
-      ))))
