@@ -7,82 +7,38 @@
  *
  * @since 0.1.0
  */
-import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
-import * as Effectable from "effect/Effectable"
-import type * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
+import type * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
-import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as CanonicalJson from "./CanonicalJson.ts"
+import * as ToolCall from "./ToolCall.ts"
+import type { Any, Handler, Kind, ReadOnlyCall, ReadOnlyHandler, SideEffectCall, Verdict } from "./ToolCall.ts"
+import type { Definition, InputOf, Parameters, SideEffectDefinition } from "./ToolDefinition.ts"
+import { optionsOf } from "./ToolDefinition.ts"
+import { ToolArgumentError, ToolDefinitionError } from "./ToolError.ts"
 import * as ToolSchema from "./ToolSchema.ts"
 
-/**
- * The side of the line a tool stands on.
- *
- * @since 0.1.0
- * @category models
- */
-export type Kind = "ReadOnly" | "SideEffect"
-
-/**
- * A ReadOnly tool applied to arguments. Yielded inside an activation it is the same as `ctx.runTool(call)`.
- *
- * @since 0.1.0
- * @category models
- */
-export interface ReadOnlyCall<Name extends string, A, E, R> extends Effect.Effect<A, E, R> {
-  readonly kind: "ReadOnly"
-  readonly name: Name
-  readonly arguments: unknown
-  readonly tool: Any
-}
-
-/**
- * A SideEffect tool applied to arguments: something to stage with `ctx.act` or `ctx.request`. Its requirement
- * `EffectorScope` is provided by the effector only.
- *
- * @since 0.1.0
- * @category models
- */
-export interface SideEffectCall<Name extends string, A, E> extends Effect.Effect<A, E, EffectorScope> {
-  readonly kind: "SideEffect"
-  readonly name: Name
-  readonly arguments: unknown
-  readonly tool: Any
-}
-
-/**
- * The permission to start one SideEffect handler for one intent. Only the type is exported.
- *
- * @since 0.1.0
- * @category services
- */
-export interface EffectorScope {
-  readonly EffectorScope: unique symbol
-}
-
-/**
- * Identifies the handler of the ReadOnly tool `Name` in the requirements of an Effect.
- *
- * @since 0.1.0
- * @category services
- */
-export interface ReadOnlyHandler<in out Name extends string> {
-  readonly ReadOnlyHandler: (name: Name) => Name
-}
-
-/**
- * Identifies the handler of the SideEffect tool `Name` in the requirements of an effector.
- *
- * @since 0.1.0
- * @category services
- */
-export interface Handler<in out Name extends string> {
-  readonly Handler: (name: Name) => Name
-}
+export type {
+  Any,
+  EffectorScope,
+  Handler,
+  Kind,
+  ReadOnlyCall,
+  ReadOnlyHandler,
+  SideEffectCall,
+  Unwrapped,
+  Verdict
+} from "./ToolCall.ts"
+export { encodeArguments, read, Reader, refuse, unwrap } from "./ToolCall.ts"
+export type { Definition, Fields, InputOf, Options, Parameters, SideEffectDefinition } from "./ToolDefinition.ts"
+export {
+  ReadOnlyToolError,
+  SideEffectToolError,
+  ToolArgumentError,
+  ToolDefinitionError,
+  ToolNotFoundError
+} from "./ToolError.ts"
 
 /**
  * The row of intents an agent may stage: who performs `Name` must be settled before the agent runs.
@@ -102,25 +58,6 @@ export interface Intents<in out Name extends string> {
  */
 export interface CurrentIntent {
   readonly CurrentIntent: unique symbol
-}
-
-/**
- * What every tool has, whatever its kind and types.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Any {
-  readonly kind: Kind
-  readonly name: string
-  readonly description: string
-  readonly parameters: ToolSchema.ToolSchema<any>
-  readonly Types: { readonly Input: any; readonly A: any; readonly E: any; readonly R: any }
-  readonly success: ToolSchema.ToolSchema<any>
-  readonly failure: ToolSchema.ToolSchema<any>
-  /** SHA-256 over name, kind and the JSON Schemas: two tools with one digest accept and answer the same. */
-  readonly contract: string
-  readonly options: Options
 }
 
 /**
@@ -164,102 +101,12 @@ export interface SideEffect<Name extends string, Input, A, E> extends Any {
 }
 
 /**
- * The answer of a tool's `verify`.
- *
- * @since 0.1.0
- * @category models
- */
-export type Verdict<A, E> =
-  | { readonly _tag: "Performed"; readonly value: A }
-  | { readonly _tag: "Failed"; readonly error: E }
-  | { readonly _tag: "NotPerformed" }
-  | { readonly _tag: "Unknown" }
-
-/**
  * The arguments of a call: optional where all of them are.
  *
  * @since 0.1.0
  * @category models
  */
 export type Arguments<Input> = {} extends Input ? [input?: Input] : [input: Input]
-
-/**
- * The fields of a parameter schema: any schemas that need no services.
- *
- * @since 0.1.0
- * @category models
- */
-export type Fields = { readonly [name: string]: Schema.Codec<any, any, never, never> }
-
-/**
- * What `parameters` may be: the fields of a struct, or a schema.
- *
- * @since 0.1.0
- * @category models
- */
-export type Parameters = Fields | Schema.Codec<any, any, never, never>
-
-/**
- * The decoded type of `parameters`.
- *
- * @since 0.1.0
- * @category models
- */
-export type InputOf<P> = P extends Schema.Constraint ? P["Type"] : P extends Fields ? Schema.Struct.Type<P> : {}
-
-/**
- * The declarations that decide how an intent of a tool lives. Durations are positive; see `docs/guarantees.md`.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Options {
-  /** The handler passes the idempotency key on, so an intent whose end is unknown may be performed again. */
-  readonly idempotent?: boolean
-  /** `"required"`, or a rule over the arguments: only an explicit `false` lets a call through unasked. */
-  readonly approval?: "required" | ((input: any) => Effect.Effect<boolean, unknown>)
-  /** How long somebody may take to decide. Default 24 hours. */
-  readonly approvalTimeout?: Duration.Input
-  /** How long the handler may run. Default 5 minutes. */
-  readonly timeout?: Duration.Input
-  /** How long an intent may wait to be started. Default 24 hours. */
-  readonly ttl?: Duration.Input
-  /** When an idempotent intent whose end is unknown is performed again. Default: at once, three times. */
-  readonly retry?: Schedule.Schedule<unknown, unknown, never, never>
-  /** The handler's layer brings a `verify`; it is asked before a waiting agent is told that the outcome is unknown. */
-  readonly verify?: boolean
-  /** How many handlers of this tool one effector runs at a time. Default: as many as the effector. */
-  readonly concurrency?: number
-}
-
-/**
- * The options of `readOnly`.
- *
- * @since 0.1.0
- * @category models
- */
-export interface ReadOnlyDefinition<P extends Parameters, S extends Schema.Constraint, F extends Schema.Constraint> {
-  readonly description: string
-  readonly parameters?: P
-  readonly success?: S
-  readonly failure?: F
-}
-
-/**
- * The options of `sideEffect`.
- *
- * @since 0.1.0
- * @category models
- */
-export interface SideEffectDefinition<P extends Parameters, S extends Schema.Constraint, F extends Schema.Constraint>
-  extends Omit<Options, "approval">
-{
-  readonly description: string
-  readonly parameters?: P
-  readonly success?: S
-  readonly failure?: F
-  readonly approval?: "required" | ((input: NoInfer<InputOf<P>>) => Effect.Effect<boolean, unknown>)
-}
 
 /**
  * A tool that looks and changes nothing. With `handler` it is complete; without, `toLayer` supplies the handler.
@@ -276,7 +123,7 @@ export const readOnly: {
     F extends Schema.Codec<any, any, never, never> = Schema.Never
   >(
     name: Name,
-    definition: ReadOnlyDefinition<P, S, F> & { readonly handler?: never }
+    definition: Definition<P, S, F> & { readonly handler?: never }
   ): ReadOnly<Name, InputOf<P>, S["Type"], F["Type"], ReadOnlyHandler<Name>>
   <
     const Name extends string,
@@ -285,21 +132,15 @@ export const readOnly: {
     F extends Schema.Codec<any, any, never, never> = Schema.Never
   >(
     name: Name,
-    definition: ReadOnlyDefinition<P, S, F> & {
+    definition: Definition<P, S, F> & {
       readonly handler: (input: NoInfer<InputOf<P>>) => Effect.Effect<NoInfer<S["Type"]>, NoInfer<F["Type"]>>
     }
   ): ReadOnly<Name, InputOf<P>, S["Type"], F["Type"], never>
 } = (name: string, definition: any): any => {
-  const tool = define("ReadOnly", name, definition, {})
-  const key = readOnlyHandler(name)
-  const handler = definition.handler as ReadOnlyService["handler"] | undefined
+  const tool = define("ReadOnly", name, definition)
   return Object.assign(tool, {
-    [inPlace]: handler,
-    toLayer: (handler: (input: any) => Effect.Effect<any, any, any>) =>
-      Layer.effect(
-        key,
-        Effect.map(Effect.context<any>(), (context) => ({ handler: withContext(handler, context) }))
-      )
+    [ToolCall.inPlace]: definition.handler,
+    toLayer: (handler: AnyHandler) => ToolCall.readOnlyLayer(tool, handler)
   })
 }
 
@@ -319,100 +160,15 @@ export const sideEffect = <
   name: Name,
   definition: SideEffectDefinition<P, S, F>
 ): SideEffect<Name, InputOf<P>, S["Type"], F["Type"]> => {
-  const { description: _, failure: __, parameters: ___, success: ____, ...options } = definition
-  const tool = define("SideEffect", name, definition, options)
-  const key = sideEffectHandler(name)
-  return Object.assign(tool, {
-    toLayer(
-      handler: (input: any) => Effect.Effect<any, any, any>,
-      given?: { readonly verify: (input: any) => Effect.Effect<any, any, any> }
-    ) {
-      if (options.verify === true && given === undefined) {
-        throw new ToolDefinitionError({ tool: name, reason: "declared with 'verify: true'; give 'verify' to toLayer" })
-      }
-      return Layer.effect(
-        key,
-        Effect.map(Effect.context<any>(), (context) => ({
-          tool,
-          handler: withContext(handler, context),
-          verify: given && (withContext(given.verify, context) as SideEffectService["verify"])
-        }))
-      )
+  const tool = define("SideEffect", name, definition)
+  const toLayer = (handler: AnyHandler, given?: { readonly verify: AnyHandler }) => {
+    if (tool.options.verify === true && given === undefined) {
+      throw new ToolDefinitionError({ tool: name, reason: "declared with 'verify: true'; give 'verify' to toLayer" })
     }
-  }) as any
+    return ToolCall.sideEffectLayer(tool, handler, given?.verify)
+  }
+  return Object.assign(tool, { toLayer }) as any
 }
-
-/**
- * The one way to the handler of a SideEffect tool: a function that starts it once for one intent, and its `verify`. Used by
- * the effector and by nobody else.
- *
- * @since 0.1.0
- * @category destructors
- */
-export const unwrap = <Name extends string, Input, A, E>(
-  tool: SideEffect<Name, Input, A, E>
-): Effect.Effect<Unwrapped<Input, A, E>, never, Handler<Name>> =>
-  Effect.map(sideEffectHandler(tool.name), (service): Unwrapped<Input, A, E> => ({
-    start: (input) =>
-      Effect.suspend(() => {
-        const call = makeCall(sideEffectProto, tool, input) as SideEffectCall<Name, A, E>
-        return Effect.provideContext(
-          call,
-          Context.make(Start, new OneStart(call)).pipe(Context.add(sideEffectHandler(tool.name), service))
-        )
-      }),
-    verify: service.verify
-  }))
-
-/**
- * What `unwrap` gives.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Unwrapped<Input, A, E> {
-  readonly start: (input: Input) => Effect.Effect<A, E>
-  readonly verify: ((input: Input) => Effect.Effect<Verdict<A, E>>) | undefined
-}
-
-/**
- * How a ReadOnly call is carried out: `undefined` runs its handler; an activation puts its journal in front.
- *
- * @since 0.1.0
- * @category references
- */
-export const Reader = Context.Reference<
-  ((call: ReadOnlyCall<string, any, any, any>) => Effect.Effect<any, any, any>) | undefined
->("effect-intents/Reader", { defaultValue: () => undefined })
-
-/**
- * Runs the handler of a ReadOnly call, with no journal: arguments are checked against the schema first.
- *
- * @since 0.1.0
- * @category destructors
- */
-export const read = <A, E, R>(call: ReadOnlyCall<string, A, E, R>): Effect.Effect<A, E, R> => {
-  const handler = (call.tool as any)[inPlace] as ReadOnlyService["handler"] | undefined
-  const checked = encodeArguments(call)
-  if (Result.isFailure(checked)) return Effect.fail(checked.failure) as any
-  return handler !== undefined
-    ? handler(call.arguments)
-    : Effect.flatMap(readOnlyHandler(call.name), (service) => service.handler(call.arguments)) as any
-}
-
-/**
- * The arguments of a call as JSON, checked against the tool's schema.
- *
- * @since 0.1.0
- * @category destructors
- */
-export const encodeArguments = (
-  call: { readonly tool: Any; readonly arguments: unknown }
-): Result.Result<CanonicalJson.Json, ToolArgumentError> =>
-  Result.mapError(
-    call.tool.parameters.encode(call.arguments),
-    (issues) => new ToolArgumentError({ tool: call.tool.name, issues })
-  )
 
 /**
  * The canonical text of encoded arguments: what is digested. Fails where JSON has no such text, a lone surrogate for one.
@@ -445,170 +201,9 @@ export const publicArguments = (tool: Any, args: CanonicalJson.Json, text: strin
  */
 export const isTool = (u: unknown): u is Any => typeof u === "function" && TypeId in u
 
-/**
- * Why a value is not a call of the given kind, whatever its type says.
- *
- * @since 0.1.0
- * @category guards
- */
-export const refuse = (
-  value: unknown,
-  kind: Kind
-): SideEffectToolError | ReadOnlyToolError | ToolNotFoundError | undefined => {
-  const is = (proto: object) => typeof value === "object" && value !== null && proto.isPrototypeOf(value)
-  if (is(readOnlyProto)) {
-    return kind === "ReadOnly" ? undefined : new ReadOnlyToolError({ tool: (value as any).tool.name })
-  }
-  if (is(sideEffectProto)) {
-    return kind === "SideEffect" ? undefined : new SideEffectToolError({ tool: (value as any).tool.name })
-  }
-  return new ToolNotFoundError({ tool: typeof value === "string" ? value.slice(0, 80) : typeof value, available: [] })
-}
-
-/**
- * A SideEffect call was run, or handed to `ctx.runTool`. Nothing happened outside.
- *
- * @since 0.1.0
- * @category errors
- */
-export class SideEffectToolError extends Schema.TaggedError<SideEffectToolError>()("SideEffectToolError", {
-  tool: Schema.String
-}) {
-  override get message() {
-    return `'${this.tool}' is a SideEffect tool and never runs inside an agent; stage it with ctx.act or ctx.request`
-  }
-}
-
-/**
- * The arguments do not fit the tool's schema. Messages never repeat the arguments.
- *
- * @since 0.1.0
- * @category errors
- */
-export class ToolArgumentError extends Schema.TaggedError<ToolArgumentError>()("ToolArgumentError", {
-  tool: Schema.String,
-  issues: Schema.Array(Schema.Struct({ path: Schema.String, message: Schema.String }))
-}) {
-  override get message() {
-    return `arguments of '${this.tool}': ${
-      this.issues.map(({ message, path }) => path === "" ? message : `${path}: ${message}`).join("; ")
-    }`
-  }
-}
-
-/**
- * A tool cannot be defined as asked: its name, or the part of its schema at `path`, fits no model.
- *
- * @since 0.1.0
- * @category errors
- */
-export class ToolDefinitionError extends Schema.TaggedError<ToolDefinitionError>()("ToolDefinitionError", {
-  tool: Schema.String,
-  reason: Schema.String
-}) {
-  override get message() {
-    return `tool '${this.tool}': ${this.reason}`
-  }
-}
-
-/**
- * A ReadOnly call was handed to `ctx.act` or `ctx.request`. Nothing was staged.
- *
- * @since 0.1.0
- * @category errors
- */
-export class ReadOnlyToolError extends Schema.TaggedError<ReadOnlyToolError>()("ReadOnlyToolError", {
-  tool: Schema.String
-}) {
-  override get message() {
-    return `'${this.tool}' is a ReadOnly tool and is never staged; run it with ctx.runTool`
-  }
-}
-
-/**
- * No tool of that name.
- *
- * @since 0.1.0
- * @category errors
- */
-export class ToolNotFoundError extends Schema.TaggedError<ToolNotFoundError>()("ToolNotFoundError", {
-  tool: Schema.String,
-  available: Schema.Array(Schema.String)
-}) {
-  override get message() {
-    return `no tool '${this.tool}'; known: ${this.available.length === 0 ? "none" : this.available.join(", ")}`
-  }
-}
-
 // internal
 
 const TypeId = "~effect-intents/Tool"
-
-const inPlace = Symbol("effect-intents/Tool/handler")
-
-interface ReadOnlyService {
-  readonly handler: (input: any) => Effect.Effect<any, any>
-}
-
-interface SideEffectService extends ReadOnlyService {
-  readonly tool: Any
-  readonly verify: ((input: any) => Effect.Effect<any>) | undefined
-}
-
-// The handlers and rules a tool is given are typed where they are given; from here on they are erased.
-type AnyHandler = (input: any) => Effect.Effect<any, any, any>
-
-const readOnlyHandler = <Name extends string>(name: Name) =>
-  Context.Service<ReadOnlyHandler<Name>, ReadOnlyService>(`effect-intents/ReadOnlyHandler/${name}`)
-
-const sideEffectHandler = <Name extends string>(name: Name) =>
-  Context.Service<Handler<Name>, SideEffectService>(`effect-intents/Handler/${name}`)
-
-const withContext = (handler: AnyHandler, context: Context.Context<any>) => (input: any): Effect.Effect<any, any> =>
-  Effect.updateContext(handler(input), (running: Context.Context<never>) => Context.merge(context, running))
-
-class OneStart {
-  readonly call: unknown
-  private used = false
-  constructor(call: unknown) {
-    this.call = call
-  }
-  take(call: unknown): boolean {
-    const free = !this.used && this.call === call
-    this.used = true
-    return free
-  }
-}
-
-const Start = Context.Service<EffectorScope, OneStart>("effect-intents/EffectorScope")
-
-const readOnlyProto = Effectable.Prototype<ReadOnlyCall<string, any, any, any>>({
-  label: "ReadOnlyCall",
-  evaluate(fiber: Fiber.Fiber<any, any>) {
-    const reader = fiber.getRef(Reader)
-    return reader === undefined ? read(this) : reader(this)
-  }
-})
-
-const sideEffectProto = Effectable.Prototype<SideEffectCall<string, any, any>>({
-  label: "SideEffectCall",
-  evaluate(fiber: Fiber.Fiber<any, any>) {
-    const start = Context.getOrUndefined(fiber.context as Context.Context<EffectorScope>, Start)
-    // The class check refuses a look-alike service made under the same key.
-    return start instanceof OneStart && start.take(this)
-      ? Effect.flatMap(sideEffectHandler(this.name), (service) => service.handler(this.arguments))
-      : Effect.fail(new SideEffectToolError({ tool: this.name })) as any
-  }
-})
-
-const makeCall = (proto: object, tool: Any, input: unknown): object => {
-  const call = Object.create(proto)
-  call.kind = tool.kind
-  call.name = tool.name
-  call.arguments = input
-  call.tool = tool
-  return call
-}
 
 const mask = (json: CanonicalJson.Json, path: ReadonlyArray<string>): CanonicalJson.Json => {
   const [head, ...rest] = path
@@ -621,28 +216,23 @@ const mask = (json: CanonicalJson.Json, path: ReadonlyArray<string>): CanonicalJ
   return masked
 }
 
-const namePattern = /^[A-Za-z0-9_-]{1,64}$/
+// A handler is typed where it is given; from here on its types are erased.
+type AnyHandler = (input: any) => Effect.Effect<any, any, any>
 
-const define = (kind: Kind, name: string, definition: ReadOnlyDefinition<any, any, any>, options: Options): Any => {
-  if (typeof name !== "string" || !namePattern.test(name)) {
-    throw new ToolDefinitionError({ tool: String(name).slice(0, 80), reason: "a name matches [A-Za-z0-9_-]{1,64}" })
-  }
+const define = (kind: Kind, name: string, definition: SideEffectDefinition<any, any, any>): Any => {
+  const options = optionsOf(kind, name, definition)
   const part = (label: string, schema: Schema.Codec<any, any, never, never>): ToolSchema.ToolSchema<any> =>
     Result.getOrThrowWith(
       ToolSchema.make(schema),
-      (error) =>
-        new ToolDefinitionError({
-          tool: name,
-          reason: `${label}${error.path === "" ? "" : ` at ${error.path}`}: ${error.reason}`
-        })
+      ({ path, reason }) =>
+        new ToolDefinitionError({ tool: name, reason: `${label}${path === "" ? "" : ` at ${path}`}: ${reason}` })
     )
   const given = definition.parameters ?? {}
   const parameters = part("parameters", Schema.isSchema(given) ? given as any : Schema.Struct(given))
-  const success = part("success", definition.success ?? Schema.Void as any)
-  const failure = part("failure", definition.failure ?? Schema.Never as any)
-  const proto = kind === "ReadOnly" ? readOnlyProto : sideEffectProto
-  const tool: any = (input: unknown = {}) => makeCall(proto, tool, input)
+  const success = part("success", definition.success ?? Schema.Void)
+  const failure = part("failure", definition.failure ?? Schema.Never)
   const shown = [parameters, success, failure].map((schema) => schema.jsonSchema("draft-2020-12"))
+  const tool: any = (input: unknown = {}) => ToolCall.make(tool, input)
   // A function's own `name` is read-only, so it is defined, not assigned.
   Object.defineProperty(tool, "name", { value: name, enumerable: true })
   return Object.assign(tool, {
