@@ -119,8 +119,8 @@ export const readOnly: {
   <
     const Name extends string,
     P extends Parameters = {},
-    S extends Schema.Codec<any, any, never, never> = Schema.Void,
-    F extends Schema.Codec<any, any, never, never> = Schema.Never
+    S extends Schema.ConstraintCodec<any, any, never, never> = Schema.Void,
+    F extends Schema.ConstraintCodec<any, any, never, never> = Schema.Never
   >(
     name: Name,
     definition: Definition<P, S, F> & { readonly handler?: never }
@@ -128,8 +128,8 @@ export const readOnly: {
   <
     const Name extends string,
     P extends Parameters = {},
-    S extends Schema.Codec<any, any, never, never> = Schema.Void,
-    F extends Schema.Codec<any, any, never, never> = Schema.Never
+    S extends Schema.ConstraintCodec<any, any, never, never> = Schema.Void,
+    F extends Schema.ConstraintCodec<any, any, never, never> = Schema.Never
   >(
     name: Name,
     definition: Definition<P, S, F> & {
@@ -154,8 +154,8 @@ export const readOnly: {
 export const sideEffect = <
   const Name extends string,
   P extends Parameters = {},
-  S extends Schema.Codec<any, any, never, never> = Schema.Void,
-  F extends Schema.Codec<any, any, never, never> = Schema.Never
+  S extends Schema.ConstraintCodec<any, any, never, never> = Schema.Void,
+  F extends Schema.ConstraintCodec<any, any, never, never> = Schema.Never
 >(
   name: Name,
   definition: SideEffectDefinition<P, S, F>
@@ -221,9 +221,9 @@ type AnyHandler = (input: any) => Effect.Effect<any, any, any>
 
 const define = (kind: Kind, name: string, definition: SideEffectDefinition<any, any, any>): Any => {
   const options = optionsOf(kind, name, definition)
-  const part = (label: string, schema: Schema.Codec<any, any, never, never>): ToolSchema.ToolSchema<any> =>
+  const part = (label: string, schema: Schema.ConstraintCodec<any, any, never, never>): ToolSchema.ToolSchema<any> =>
     Result.getOrThrowWith(
-      ToolSchema.make(schema),
+      ToolSchema.make(schema as Schema.Codec<any>),
       ({ path, reason }) =>
         new ToolDefinitionError({ tool: name, reason: `${label}${path === "" ? "" : ` at ${path}`}: ${reason}` })
     )

@@ -137,16 +137,21 @@ export const make = (tool: Any, input: unknown): any => {
 }
 
 /**
- * The handler of a ReadOnly tool as a layer, with the services it needs.
+ * The handler of a ReadOnly tool as a layer, with the services it needs. Throws `ToolDefinitionError` where the tool has one
+ * in place.
  *
  * @since 0.1.0
  * @category layers
  */
-export const readOnlyLayer = (tool: Any, handler: AnyHandler): Layer.Layer<any, never, any> =>
-  Layer.effect(
+export const readOnlyLayer = (tool: Any, handler: AnyHandler): Layer.Layer<any, never, any> => {
+  if (isComplete(tool)) {
+    throw new ToolDefinitionError({ tool: tool.name, reason: "a second handler beside the one in place" })
+  }
+  return Layer.effect(
     readOnlyHandler(tool.name),
     Effect.map(Effect.context<any>(), (context) => ({ tool, handler: withContext(handler, context) }))
   )
+}
 
 /**
  * The handler of a SideEffect tool as a layer, and its `verify`, with the services they need.
@@ -194,6 +199,14 @@ export const read = <A, E, R>(call: ReadOnlyCall<string, A, E, R>): Effect.Effec
     ? handler(call.arguments)
     : Effect.flatMap(serviceOf(readOnlyHandler, call.tool), ({ handler }) => handler(call.arguments)) as any
 }
+
+/**
+ * Whether a tool brings its own handler, so that no layer has to.
+ *
+ * @since 0.1.0
+ * @category guards
+ */
+export const isComplete = (tool: Any): boolean => (tool as any)[inPlace] !== undefined
 
 /**
  * Where a ReadOnly tool keeps the handler it was defined with.

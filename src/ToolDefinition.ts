@@ -19,7 +19,7 @@ import { nameOf, ToolDefinitionError } from "./ToolError.ts"
  * @since 0.1.0
  * @category models
  */
-export type Fields = { readonly [name: string]: Schema.Codec<any, any, never, never> }
+export type Fields = { readonly [name: string]: Schema.ConstraintCodec<any, any, never, never> }
 
 /**
  * What `parameters` may be: the fields of a struct, or a schema.
@@ -27,7 +27,7 @@ export type Fields = { readonly [name: string]: Schema.Codec<any, any, never, ne
  * @since 0.1.0
  * @category models
  */
-export type Parameters = Fields | Schema.Codec<any, any, never, never>
+export type Parameters = Fields | Schema.ConstraintCodec<any, any, never, never>
 
 /**
  * The decoded type of `parameters`.

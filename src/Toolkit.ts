@@ -11,6 +11,8 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Tool from "./Tool.ts"
+import { isComplete } from "./ToolCall.ts"
+import { nameOf } from "./ToolError.ts"
 
 /**
  * A set of tools by name.
@@ -34,13 +36,14 @@ export interface Toolkit<in out Tools extends Tool.Any> {
     input: unknown
   ): Effect.Effect<ReadOnlyCalls<Tools>, Tool.ToolNotFoundError | Tool.ToolArgumentError | Tool.SideEffectToolError>
   /**
-   * The handlers of the tools that have none in place, as one layer. Throws `ToolNotFoundError` for a handler of no tool.
+   * The handlers of the tools that have none in place, as one layer. Throws `MissingHandlerError`, and for a handler of no
+   * tool `ToolNotFoundError`. A tool declared with `verify` takes it in its own `toLayer`: `pick` the others.
    */
   toLayer<H extends Handlers<Tools>>(
     handlers: Complete<Tools, H>
   ): Layer.Layer<HandlerIds<Tools>, never, HandlerServices<Tools, H>>
   /**
-   * This toolkit and another. Building fails with `DuplicateToolError` where they share a name.
+   * This toolkit and another. Throws `DuplicateToolError` when two different tools share a name.
    */
   merge<Others extends Tool.Any>(other: Toolkit<Others> & Distinct<Tools, Others>): Toolkit<Tools | Others>
   /**
@@ -121,11 +124,27 @@ export class DuplicateToolError extends Schema.TaggedError<DuplicateToolError>()
   }
 }
 
+/**
+ * A record of handlers lacks one.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class MissingHandlerError extends Schema.TaggedError<MissingHandlerError>()("MissingHandlerError", {
+  tool: Schema.String
+}) {
+  override get message() {
+    return `no handler for '${this.tool}'; add it to the record`
+  }
+}
+
 // internal
 
 type OpenName<T extends Tool.Any> = T extends unknown ? [T["Types"]["R"]] extends [never] ? never : T["name"] : never
 
-type Complete<T extends Tool.Any, H> = [Exclude<OpenName<T>, keyof H>] extends [never] ? H
+type Complete<T extends Tool.Any, H> = [Exclude<OpenName<T>, keyof H>] extends [never]
+  ? [Exclude<keyof H, OpenName<T>>] extends [never] ? H
+  : `no tool '${Exclude<keyof H, OpenName<T>> & string}' needs a handler; remove it from the record`
   : `no handler for '${Exclude<OpenName<T>, keyof H>}'; add it to the record`
 
 type HandlerIds<T extends Tool.Any> = T["Types"]["R"]
@@ -145,9 +164,9 @@ type Duplicate<Tools extends ReadonlyArray<Tool.Any>> = Extract<Doubled<Places<N
 type Unique<Tools extends ReadonlyArray<Tool.Any>> = [Duplicate<Tools>] extends [never] ? unknown
   : ReadonlyArray<`duplicate tool name '${Duplicate<Tools>}'; rename one of them`>
 
-type Distinct<A extends Tool.Any, B extends Tool.Any> = [Extract<LiteralName<A>, B["name"]>] extends [never] ? unknown
-  : [Extract<A, { readonly name: B["name"] }>] extends [B] ? unknown
-  : `duplicate tool name '${Extract<A["name"], B["name"]>}'; rename one of them`
+// Two tools of one type and name may still be different, so no name may be shared.
+type Distinct<A extends Tool.Any, B extends Tool.Any> = [LiteralName<A> & LiteralName<B>] extends [never] ? unknown
+  : `duplicate tool name '${LiteralName<A> & LiteralName<B>}'; rename one of them`
 
 type LiteralName<T extends Tool.Any> = string extends T["name"] ? never : T["name"]
 
@@ -157,36 +176,34 @@ const fromTools = (list: ReadonlyArray<Tool.Any>): Toolkit<any> => {
     if (tools[tool.name] !== undefined && tools[tool.name] !== tool) throw new DuplicateToolError({ tool: tool.name })
     tools[tool.name] = tool
   }
-  const notFound = (name: unknown) =>
-    new Tool.ToolNotFoundError({ tool: String(name).slice(0, 80), available: Object.keys(tools) })
+  const find = (name: unknown): any => typeof name === "string" ? tools[name] : undefined
+  const notFound = (name: unknown) => new Tool.ToolNotFoundError({ tool: nameOf(name), available: Object.keys(tools) })
   const named = (name: string): any => {
-    if (tools[name] === undefined) throw notFound(name)
-    return tools[name]
+    const tool = find(name)
+    if (tool === undefined) throw notFound(name)
+    return tool
   }
-  const decode = (
-    name: string,
-    input: unknown
-  ): Effect.Effect<Call<any>, Tool.ToolNotFoundError | Tool.ToolArgumentError> => {
-    const tool = tools[name]
+  const decode: Toolkit<any>["decode"] = (name, input) => {
+    const tool = find(name)
     if (tool === undefined) return Effect.fail(notFound(name))
     const decoded = tool.parameters.decodeArguments(input)
-    if (Result.isFailure(decoded)) {
-      return Effect.fail(new Tool.ToolArgumentError({ tool: tool.name, issues: decoded.failure as any }))
-    }
-    return Effect.succeed({ kind: tool.kind, name: tool.name, arguments: decoded.success, call: tool(decoded.success) })
+    return Result.isFailure(decoded)
+      ? Effect.fail(new Tool.ToolArgumentError({ tool: tool.name, issues: decoded.failure as any }))
+      : Effect.succeed({ kind: tool.kind, name: tool.name, arguments: decoded.success, call: tool(decoded.success) })
   }
   return {
     tools,
     decode,
     read: (name, input) =>
-      tools[name]?.kind === "SideEffect"
+      find(name)?.kind === "SideEffect"
         ? Effect.fail(new Tool.SideEffectToolError({ tool: name }))
-        : Effect.map(decode(name, input), (decoded) => decoded.call) as Effect.Effect<any, any>,
-    toLayer: (handlers: any) =>
-      Layer.mergeAll(
-        Layer.empty,
-        ...Object.keys(handlers).map((name) => named(name).toLayer(handlers[name]))
-      ) as any,
+        : Effect.map(decode(name, input), (decoded) => decoded.call as Tool.ReadOnlyCall<any, any, any, any>),
+    toLayer: (handlers: any) => {
+      const missing = Object.values(tools).find((tool) => !isComplete(tool) && !Object.hasOwn(handlers, tool.name))
+      if (missing !== undefined) throw new MissingHandlerError({ tool: missing.name })
+      const layers = Object.keys(handlers).map((name): Layer.Layer<any> => named(name).toLayer(handlers[name]))
+      return Layer.mergeAll(Layer.empty, ...layers) as any
+    },
     merge: (other) => fromTools([...list, ...Object.values<Tool.Any>(other.tools)]),
     pick: (...names) => fromTools((names as ReadonlyArray<string>).map(named))
   }

@@ -32,11 +32,18 @@ const times = (count: number, line: (index: number) => string) =>
 
 const name = (index: number) => index === 0 ? "charge" : `tool_${index}`
 
-// Every second tool reads a record, the others act and answer with an id.
+// Every second tool reads a record, the others act and answer with an id; every fourth takes a note, every fourth a list.
+const more = (index: number) =>
+  index % 4 === 1 ?
+    ", note: Schema.optionalKey(Schema.NullOr(Schema.String))"
+    : index % 4 === 3 ?
+    `, items: Schema.optionalKey(Schema.Array(Schema.Struct({ sku${index}: Schema.String })))`
+    : ""
+
 const tool = (index: number) =>
   `const ${name(index)} = Tool.${index % 2 === 0 ? "sideEffect" : "readOnly"}("${name(index)}", {
   description: "Number ${index}.",
-  parameters: { customerId: Schema.String, amount${index}: Schema.Number },
+  parameters: { customerId: Schema.String, amount${index}: Schema.Number${more(index)} },
   success: ${index % 2 === 0 ? "Schema.String" : `Schema.Struct({ id${index}: Schema.String })`}
 })`
 
