@@ -182,7 +182,9 @@ export const takeStep = (
     if (!alone) return abort(state, concurrentStep(state, `${kind} '${name}'`))
     const number = state.step++
     const matched = state.journal.step({ segment: state.segment, step: number, kind, name, digest })
-    return Result.isFailure(matched) ? abort(state, matched.failure) : Effect.succeed(number)
+    return Result.isFailure(matched)
+      ? abort(state, matched.failure)
+      : Effect.as(Activation.checkpoint("activation:run", state.input.key), number)
   })
 
 /**
