@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Clock, Context, Effect, Layer, Schema } from "effect"
 import { TestClock } from "effect/testing"
-import { Activation, Agent, AgentEngine, AgentStore, Memory } from "../../src/index.ts"
+import { Activation, Agent, AgentEngine, type AgentStore, Memory } from "../../src/index.ts"
 import { Crash, Effects, Process, TestEngine } from "../../src/testing/index.ts"
 import { charge, gatedCharge, outputsOf, pendingApproval, until, untilEnded } from "./support.ts"
 
