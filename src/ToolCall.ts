@@ -58,7 +58,7 @@ export interface Any {
  * @since 0.1.0
  * @category models
  */
-export interface ReadOnlyCall<Name extends string, A, E, R> extends Effect.Effect<A, E, R> {
+export interface ReadOnlyCall<Name extends string, A, E, R> extends Effect.Effect<A, E, R>, Made {
   readonly kind: "ReadOnly"
   readonly name: Name
   readonly arguments: unknown
@@ -72,7 +72,7 @@ export interface ReadOnlyCall<Name extends string, A, E, R> extends Effect.Effec
  * @since 0.1.0
  * @category models
  */
-export interface SideEffectCall<Name extends string, A, E> extends Effect.Effect<A, E, EffectorScope> {
+export interface SideEffectCall<Name extends string, A, E> extends Effect.Effect<A, E, EffectorScope>, Made {
   readonly kind: "SideEffect"
   readonly name: Name
   readonly arguments: unknown
@@ -288,6 +288,11 @@ export const refuse = (
 }
 
 // internal
+
+// Only a tool makes a call: a private member is not copied by a spread and not written by hand.
+declare class Made {
+  private readonly madeByTool: true
+}
 
 const is = (value: unknown, proto: object): value is { readonly tool: Any } =>
   typeof value === "object" && value !== null && Object.prototype.isPrototypeOf.call(proto, value)
