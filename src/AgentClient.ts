@@ -39,7 +39,10 @@ export interface Client {
   message<Name extends string, Event, Output, R>(
     agent: Agent.Agent<Name, Event, Output, R>,
     message: { readonly key: string; readonly message: CanonicalJson.Json }
-  ): Effect.Effect<void, Intent.InvalidKeyError | Activation.TooLarge | MessageMisfit | AgentStore.StoreError>
+  ): Effect.Effect<
+    void,
+    Intent.InvalidKeyError | Activation.TooLarge | MessageMisfit | AgentStore.InboxFull | AgentStore.StoreError
+  >
   /** Decides on an intent that waits for approval. `argumentsDigest` binds the decision to what was shown. */
   decide(decision: unknown): Effect.Effect<Ledger.Entry, DecisionError>
   /** Ends the current event of a key as Cancelled, with the intents nobody has started. */
@@ -68,7 +71,7 @@ export interface Client {
     agent: Agent.Agent<Name, Event, Output, R>,
     options?: { readonly after?: number }
   ): Stream.Stream<OutputOf<Output>, AgentStore.StoreError>
-  /** Unknown outcomes that were settled, as they come. */
+  /** Unknown outcomes that were settled after their agent had been told, as they come. */
   resolutions(options?: { readonly after?: number }): Stream.Stream<AgentStore.Resolution, AgentStore.StoreError>
   /** Where a key is and what it waits for. */
   status(

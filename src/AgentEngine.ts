@@ -18,11 +18,13 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Activation from "./Activation.ts"
 import * as ActivationRun from "./ActivationRun.ts"
+import { AgentDefinitionError } from "./Agent.ts"
 import type * as Agent from "./Agent.ts"
 import { type Client, client, type SendError } from "./AgentClient.ts"
 import * as AgentStore from "./AgentStore.ts"
 import * as Effector from "./Effector.ts"
-import { awaitChange, forkWorker, retryDelay, storeRetries } from "./internal/background.ts"
+import { forkWorker, loop, retryDelay, storeRetries, Work } from "./internal/background.ts"
+import type * as Journal from "./Journal.ts"
 import type * as Ledger from "./Ledger.ts"
 import type * as Tool from "./Tool.ts"
 
@@ -53,9 +55,12 @@ export class AgentEngine extends Context.Service<
       agent: Agent.Agent<Name, Event, Output, R>,
       event: { readonly key: string; readonly event: NoInfer<Event>; readonly id?: string }
     ): Effect.Effect<Output, SendError | EventFailed>
-    /** Waits until there is nothing to do now: no key to run, no intent to perform here. What waits for time or people may be left. */
+    /**
+     * Waits until there is nothing to do now: no key to run, no intent to perform by an effector of this process. What waits
+     * for time, for people or for another process may be left.
+     */
     readonly drain: Effect.Effect<void, AgentStore.StoreError>
-    /** Intents that are free to start and that no effector of this process serves, or only under another contract. */
+    /** Staged intents that no effector of this process serves, or only under another contract. */
     readonly unserved: Effect.Effect<ReadonlyArray<Unserved>, AgentStore.StoreError>
   }
 >()("effect-intents/AgentEngine") {}
@@ -110,10 +115,24 @@ export const layerWith = (options: Options) =>
     AgentEngine,
     Effect.gen(function*() {
       const engine = yield* makeEngine(agents, options)
-      yield* forkWorker("engine", deliverLoop(engine))
+      const names = Array.from(engine.agents.keys())
+      const take = () =>
+        Effect.gen(function*() {
+          const limit = engine.stopping ? 0 : engine.concurrency - engine.work.size
+          const busy = (agent: string, key: string) => engine.work.isBusy(nameOf(agent, key))
+          const snapshots = limit > 0 ? yield* engine.store.ready({ agents: names, limit, busy }) : []
+          for (const snapshot of snapshots) yield* start(engine, snapshot)
+          return snapshots.length
+        })
+      const { changes, client, store, work } = engine
+      yield* forkWorker("engine", loop({ work, changes, sweep: store.sweep, take }))
       return {
-        ...engine.client,
-        call: (agent: any, event: any) => call(engine, agent, event),
+        ...client,
+        cancel: (agent, target) =>
+          Effect.tap(client.cancel(agent, target), (cancelled) =>
+            Effect.sync(() => Option.isSome(cancelled) && wake(engine, cancelled.value.offset))),
+        call: (agent: any, event: any) =>
+          call(engine, agent, event),
         drain: drain(engine),
         unserved: unserved(engine)
       } as AgentEngine["Service"]
@@ -158,12 +177,11 @@ interface Engine {
   readonly agents: ReadonlyMap<string, Agent.Any>
   readonly context: Context.Context<any>
   readonly concurrency: number
-  readonly running: Set<string>
+  /** The activations under way, by agent and key. */
+  readonly work: Work
+  readonly changes: Queue.Queue<void>
   /** Waiting callers by event offset. */
   readonly callers: Map<number, Set<Deferred.Deferred<void>>>
-  readonly changes: Queue.Queue<void>
-  /** Queues of `drain` that are told when an activation has ended. */
-  readonly drains: Set<Queue.Queue<void>>
   readonly alwaysReplay: boolean
   stopping: boolean
 }
@@ -171,109 +189,107 @@ interface Engine {
 const makeEngine = (agents: ReadonlyArray<Agent.Any>, options: Options) =>
   Effect.gen(function*() {
     const store = yield* AgentStore.AgentStore
+    const work = new Work()
     const engine: Engine = {
       store,
       client: yield* client,
-      agents: new Map(agents.map((agent) => [agent.name, agent])),
+      agents: yield* byName(agents),
       context: yield* Effect.context<any>(),
       concurrency: options.concurrency ?? 256,
-      running: new Set(),
-      callers: new Map(),
+      work,
       changes: yield* store.changes,
-      drains: new Set(),
+      callers: new Map(),
       alwaysReplay: options.alwaysReplay === true,
       stopping: false
     }
-    // Nothing of an activation lands before its commit, so those still running after the grace time are simply dropped.
-    yield* Effect.addFinalizer(() => {
-      engine.stopping = true
-      const idle = Effect.repeat(Queue.take(engine.changes), { until: () => engine.running.size === 0 })
-      return engine.running.size === 0 ? Effect.void : Effect.timeoutOption(idle, options.grace ?? "10 seconds")
-    })
+    work.watchers.add(engine.changes)
+    const grace = options.grace ?? "10 seconds"
+    yield* Effect.addFinalizer(() =>
+      Effect.gen(function*() {
+        engine.stopping = true
+        const inTime = yield* Effect.timeoutOption(work.ends, grace)
+        if (Option.isSome(inTime)) return
+        // Nothing of an activation lands before its commit: it runs again in the next process.
+        work.interrupt()
+        yield* Effect.timeoutOption(work.ends, grace)
+      })
+    )
     return engine
   })
 
-const deliverLoop = (engine: Engine): Effect.Effect<never, AgentStore.StoreError> =>
-  Effect.gen(function*() {
-    const names = [...engine.agents.keys()]
-    const busy = (agent: string, key: string) => engine.running.has(runningName(agent, key))
-    const round = Effect.gen(function*() {
-      const swept = yield* engine.store.sweep
-      const limit = engine.stopping ? 0 : engine.concurrency - engine.running.size
-      const snapshots = limit > 0 ? yield* engine.store.ready({ agents: names, limit, busy }) : []
-      for (const snapshot of snapshots) yield* start(engine, snapshot)
-      return snapshots.length > 0 ? undefined : swept
-    })
-    while (true) {
-      const swept = yield* Effect.retry(round, storeRetries)
-      if (swept !== undefined) yield* awaitChange(engine.changes, swept)
+const byName = (agents: ReadonlyArray<Agent.Any>): Effect.Effect<ReadonlyMap<string, Agent.Any>> => {
+  const named = new Map<string, Agent.Any>()
+  for (const agent of agents) {
+    if ((named.get(agent.name) ?? agent) !== agent) {
+      return Effect.die(new AgentDefinitionError({ agent: agent.name, reason: "two agents of one name in one engine" }))
     }
-  }) as Effect.Effect<never, AgentStore.StoreError>
+    named.set(agent.name, agent)
+  }
+  return Effect.succeed(named)
+}
 
-const runningName = (agent: string, key: string) => `${agent}\0${key}`
+const nameOf = (agent: string, key: string) => `${agent}\0${key}`
 
 const start = (engine: Engine, snapshot: AgentStore.Snapshot): Effect.Effect<void> => {
-  const name = runningName(snapshot.agent, snapshot.key)
-  engine.running.add(name)
-  return Effect.asVoid(Effect.forkDetach(
-    deliver(engine, snapshot).pipe(
-      Effect.catchCause((cause) =>
-        Effect.andThen(
-          Effect.logError(`key '${snapshot.key}' of '${snapshot.agent}' was left for a while`, cause),
-          Effect.sleep("1 second")
-        )
-      ),
-      Effect.ensuring(Effect.sync(() => {
-        engine.running.delete(name)
-        for (const caller of engine.callers.get(snapshot.offset) ?? []) Deferred.doneUnsafe(caller, Effect.void)
-        // The key is free again, which no change of the store tells.
-        for (const queue of [engine.changes, ...engine.drains]) Queue.offerUnsafe(queue, undefined)
-      })),
-      Effect.provideContext(engine.context)
-    ),
-    { startImmediately: true }
-  ))
+  const { agent, key, offset } = snapshot
+  const delivery = deliver(engine, snapshot).pipe(
+    Effect.ensuring(Effect.sync(() => wake(engine, offset))),
+    Effect.provideContext(engine.context)
+  )
+  return engine.work.start(
+    nameOf(agent, key),
+    delivery,
+    (cause) => Effect.logError(`key '${key}' of '${agent}' was left for a while`, cause)
+  )
+}
+
+/** Lets the callers of an event look where it is. */
+const wake = (engine: Engine, offset: number): void => {
+  for (const caller of engine.callers.get(offset) ?? []) Deferred.doneUnsafe(caller, Effect.void)
 }
 
 /** One activation: runs it, and commits it or records its failure. */
 const deliver = (engine: Engine, snapshot: AgentStore.Snapshot) =>
   Effect.gen(function*() {
     const agent = engine.agents.get(snapshot.agent)!
-    const { definition } = agent
-    const claimed = { agent: agent.name, key: snapshot.key, offset: snapshot.offset, revision: snapshot.revision }
-    yield* Activation.checkpoint("activation:load", snapshot.key)
-    const result = yield* Effect.result(activate(engine, definition, snapshot, {
-      refuse: (tool) => refusal(engine, tool),
-      append: (from, rows) =>
-        Effect.mapError(
-          engine.store.append({ ...claimed, from, rows }),
-          (error) =>
-            new Activation.ActivationFailed({
-              agent: agent.name,
-              key: snapshot.key,
-              reason: ActivationRun.reasonOf(error),
-              final: false
-            })
-        )
-    }))
-    yield* Activation.checkpoint("activation:commit", snapshot.key)
-    if (Result.isSuccess(result)) {
-      yield* engine.store.commit({ ...claimed, version: definition.version, activated: result.success }).pipe(
+    const { definition, name } = agent
+    const { key, offset, revision } = snapshot
+    const claimed = { agent: name, key, offset, revision }
+    let overtaken = false
+    const append = (from: number, rows: ReadonlyArray<Journal.Stored>) =>
+      engine.store.append({ ...claimed, from, rows }).pipe(
         Effect.retry({ schedule: storeRetries, while: (error) => error._tag === "StoreError" }),
-        Effect.catchTag("CommitConflict", (error) => Effect.logDebug(error.message)),
-        Effect.catchTag("IntentConflict", (error) =>
-          Effect.andThen(
-            Effect.logError(error.message),
-            failWith(engine, agent, claimed, snapshot, ActivationRun.reasonOf(error), true)
-          ))
+        Effect.mapError((error) => {
+          overtaken = error._tag === "CommitConflict"
+          return new Activation.ActivationFailed({
+            agent: name,
+            key,
+            reason: ActivationRun.reasonOf(error),
+            final: false
+          })
+        })
       )
-      yield* Activation.checkpoint("activation:committed", snapshot.key)
-    } else if (result.failure._tag === "MessageRefused") {
-      const { detail, offset } = result.failure
-      yield* engine.store.refuseMessage({ agent: agent.name, key: snapshot.key, offset, detail })
-    } else {
-      yield* failWith(engine, agent, claimed, snapshot, result.failure.reason, result.failure.final)
+    yield* Activation.checkpoint("activation:load", key)
+    const refuse = (tool: Tool.Any) => refusal(engine, tool)
+    const result = yield* Effect.result(activate(engine, definition, snapshot, { refuse, append }))
+    if (overtaken) return yield* Effect.logDebug(`key '${key}' of '${name}' was overtaken by another owner`)
+    yield* Activation.checkpoint("activation:commit", key)
+    if (Result.isFailure(result)) {
+      const { failure } = result
+      return yield* failure._tag === "MessageRefused"
+        ? engine.store.refuseMessage({ agent: name, key, offset: failure.offset, detail: failure.detail })
+        : fail(engine, agent, snapshot, failure.reason, failure.final)
     }
+    yield* engine.store.commit({ ...claimed, version: definition.version, activated: result.success }).pipe(
+      Effect.retry({ schedule: storeRetries, while: (error) => error._tag === "StoreError" }),
+      Effect.catchTag("CommitConflict", (error) => Effect.logDebug(error.message)),
+      Effect.catchTag("IntentConflict", (error) =>
+        Effect.andThen(
+          Effect.logError(error.message),
+          fail(engine, agent, snapshot, ActivationRun.reasonOf(error), true)
+        ))
+    )
+    yield* Activation.checkpoint("activation:committed", key)
   })
 
 const activate = (
@@ -297,22 +313,25 @@ const activate = (
     })
   })
 
-const failWith = (
+/** Records a failure: the agent's schedule says whether and when the event, or its resume, runs again. */
+const fail = (
   engine: Engine,
   agent: Agent.Any,
-  claimed: AgentStore.Claimed,
-  snapshot: AgentStore.Snapshot,
+  { failures, key, now, offset, revision }: AgentStore.Snapshot,
   reason: Activation.Reason,
   final: boolean
 ) =>
   Effect.gen(function*() {
-    const retryIn = final || agent.retry === undefined
-      ? undefined
-      : yield* retryDelay(agent.retry, snapshot.failures + 1, snapshot.now)
-    if (retryIn === undefined) {
-      yield* Effect.logWarning(`event ${claimed.offset} of key '${claimed.key}' of '${agent.name}': ${reason.message}`)
-    }
-    yield* Effect.ignore(engine.store.fail({ ...claimed, reason, retryIn }))
+    const retryIn = final || agent.retry === undefined ? undefined : yield* retryDelay(agent.retry, failures + 1, now)
+    yield* engine.store.fail({ agent: agent.name, key, offset, revision, reason, retryIn }).pipe(
+      Effect.retry({ schedule: storeRetries, while: (error) => error._tag === "StoreError" }),
+      Effect.andThen(
+        retryIn === undefined
+          ? Effect.logWarning(`event ${offset} of key '${key}' of '${agent.name}': ${reason.message}`)
+          : Effect.void
+      ),
+      Effect.catchTag("CommitConflict", (error) => Effect.logDebug(error.message))
+    )
   })
 
 const refusal = (engine: Engine, tool: Tool.Any): NoEffector | Effector.ContractMismatch | undefined => {
@@ -332,9 +351,6 @@ const call = (
   Effect.gen(function*() {
     const { offset } = yield* engine.client.send(agent, event)
     while (true) {
-      const ended = yield* Deferred.make<void>()
-      const callers = engine.callers.get(offset) ?? new Set()
-      engine.callers.set(offset, callers.add(ended))
       const status = yield* engine.store.event(offset)
       if (status?.state === "Completed") {
         return yield* Effect.orDie(Effect.fromResult(agent.definition.output.decode(status.output)))
@@ -348,51 +364,56 @@ const call = (
           reason: status.reason ?? { kind: "Interrupted", tag: status.state, message: "ended by an operator" }
         })
       }
-      // Another process may end the event, and no activation here would tell.
-      yield* Effect.timeoutOption(Deferred.await(ended), "1 second").pipe(
-        Effect.ensuring(Effect.sync(() => {
-          callers.delete(ended)
-          if (callers.size === 0) engine.callers.delete(offset)
-        }))
-      )
+      yield* changed(engine, offset)
     }
   })
 
-const performersHere = (engine: Engine): ReadonlyMap<string, Effector.Performer> => {
-  const performers = new Map<string, Effector.Performer>()
-  for (const [name, service] of engine.context.mapUnsafe) {
-    if (name.startsWith(Effector.performer("").key) && service.where === "here") {
-      performers.set(service.tool.name, service)
-    }
-  }
-  return performers
-}
+/** Waits until an activation of an event has ended here, and not too long: another process may end it. */
+const changed = (engine: Engine, offset: number): Effect.Effect<void> =>
+  Effect.acquireUseRelease(
+    Effect.sync(() => {
+      const caller = Deferred.makeUnsafe<void>()
+      engine.callers.set(offset, (engine.callers.get(offset) ?? new Set()).add(caller))
+      return caller
+    }),
+    (caller) => Effect.asVoid(Effect.timeoutOption(Deferred.await(caller), "1 second")),
+    (caller) =>
+      Effect.sync(() => {
+        const callers = engine.callers.get(offset)
+        callers?.delete(caller)
+        if (callers?.size === 0) engine.callers.delete(offset)
+      })
+  )
 
 const drain = (engine: Engine): Effect.Effect<void, AgentStore.StoreError> =>
   Effect.scoped(Effect.gen(function*() {
     const changes = yield* engine.store.changes
-    engine.drains.add(changes)
-    yield* Effect.addFinalizer(() => Effect.sync(() => engine.drains.delete(changes)))
-    const performers = [...performersHere(engine).values()]
-    const tools = performers.map(({ tool }) => tool.name)
-    const agents = [...engine.agents.keys()]
+    const activities = new Set(Effector.performersIn(engine.context).flatMap(({ activity }) => activity ?? []))
+    const watchers = [engine.work.watchers, ...Array.from(activities, (activity) => activity.watchers)]
+    yield* Effect.acquireRelease(
+      Effect.sync(() => watchers.forEach((watched) => watched.add(changes))),
+      () => Effect.sync(() => watchers.forEach((watched) => watched.delete(changes)))
+    )
+    const busy = (agent: string, key: string) => engine.work.isBusy(nameOf(agent, key))
     while (true) {
-      const except = new Set(performers.flatMap(({ skipped }) => [...skipped]))
-      const ready = yield* engine.store.ready({ agents, limit: 1, busy: () => false })
-      const startable = yield* engine.store.startable({ tools, limit: 1, except })
-      const claimed = yield* engine.store.entries({ states: ["Claimed"] })
-      if (engine.running.size === 0 && ready.length + startable.length + claimed.length === 0) return
+      yield* Queue.clear(changes)
+      yield* engine.store.sweep
+      const ready = yield* engine.store.ready({ agents: Array.from(engine.agents.keys()), limit: 1, busy })
+      const idle = yield* Effect.forEach(activities, (activity) => activity.isIdle)
+      // What changed while this was asked may have given work to one who said there was none.
+      const isQuiet = (yield* Queue.size(changes)) === 0
+      if (isQuiet && engine.work.size === 0 && ready.length === 0 && !idle.includes(false)) return
       yield* Queue.take(changes)
     }
   }))
 
 const unserved = (engine: Engine): Effect.Effect<ReadonlyArray<Unserved>, AgentStore.StoreError> =>
   Effect.map(engine.store.entries({ states: ["Staged"] }), (entries) => {
-    const served = performersHere(engine)
+    const performers = Effector.performersIn(engine.context)
     return entries.flatMap((entry): ReadonlyArray<Unserved> => {
-      const here = served.get(entry.intent.tool)?.tool
-      const staged = entry.intent.contract
-      if (entry.intent.kind === "approval" || (here !== undefined && entry.mismatch === undefined)) return []
+      const { contract: staged, kind, tool: name } = entry.intent
+      const here = performers.find(({ activity, tool }) => activity !== undefined && tool.name === name)?.tool
+      if (kind === "approval" || (here !== undefined && entry.mismatch === undefined)) return []
       return [{ entry, contracts: { staged, served: entry.mismatch?.contract ?? here?.contract } }]
     })
   })

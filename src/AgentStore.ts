@@ -33,7 +33,7 @@ export class AgentStore extends Context.Service<AgentStore, {
   /** Adds a message to the mailbox of a key. */
   readonly message: (
     message: Target & { readonly message: CanonicalJson.Json }
-  ) => Effect.Effect<{ readonly offset: number }, StoreError>
+  ) => Effect.Effect<{ readonly offset: number }, InboxFull | StoreError>
   /** Up to `limit` keys that can be run now, each with all an activation needs. Keys for which `busy` holds are left out. */
   readonly ready: (query: {
     readonly agents: ReadonlyArray<string>
@@ -64,19 +64,22 @@ export class AgentStore extends Context.Service<AgentStore, {
   readonly refuseMessage: (
     message: Target & { readonly offset: number; readonly detail: string }
   ) => Effect.Effect<void, StoreError>
-  /** Up to `limit` intents of the given tools that could be claimed now, in the order of their keys. */
+  /**
+   * Up to `limit` intents of the given tools that could be claimed now: of each key the one whose turn it is, and unknown ends
+   * that are to be verified.
+   */
   readonly startable: (query: {
     readonly tools: ReadonlyArray<string>
     readonly except: ReadonlySet<string>
     readonly limit: number
   }) => Effect.Effect<ReadonlyArray<Ledger.Entry>, StoreError>
-  /** Claims an intent if it is the one its key's order allows. `undefined` where it is not, or not any more. */
-  readonly claim: (claim: {
-    readonly id: Intent.Id
-    readonly owner: string
-    readonly token: string
-    readonly lease: number
-  }) => Effect.Effect<Ledger.Entry | undefined, StoreError>
+  /**
+   * Claims an intent if it is the one its key's order allows. `undefined` where it is not, or not any more. The same token
+   * claims once and is given the entry again.
+   */
+  readonly claim: (
+    claim: Ledger.ClaimOptions & { readonly id: Intent.Id }
+  ) => Effect.Effect<Ledger.Entry | undefined, StoreError>
   /** Applies a move to one entry. Late evidence is written even where the caller is refused. */
   readonly move: <E>(id: string, move: Ledger.Move<E>) => Effect.Effect<Ledger.Entry, E | IntentNotFound | StoreError>
   /** Lets time act: expiries, decisions, leases. Gives when it has to be called again. */
@@ -105,7 +108,7 @@ export class AgentStore extends Context.Service<AgentStore, {
     readonly limit: number
   }) => Effect.Effect<ReadonlyArray<Output>, StoreError>
   readonly deadLetters: Effect.Effect<ReadonlyArray<DeadLetter>, StoreError>
-  /** Settled unknown ends behind a cursor. */
+  /** Unknown ends that were settled after their agent had been told, behind a cursor. */
   readonly resolutions: (query: {
     readonly after: number
     readonly limit: number
@@ -124,6 +127,15 @@ export const layerMemory: Layer.Layer<AgentStore> = Layer.effect(
   AgentStore,
   Effect.suspend(() => AgentStoreMemory.make())
 )
+
+/**
+ * `layerMemory` with options.
+ *
+ * @since 0.1.0
+ * @category layers
+ */
+export const layerMemoryWith = (options: AgentStoreMemory.Options): Layer.Layer<AgentStore> =>
+  Layer.effect(AgentStore, AgentStoreMemory.make(options))
 
 /**
  * A key of an agent.
@@ -337,7 +349,7 @@ export class EventConflict extends Schema.TaggedError<EventConflict>()("EventCon
 }
 
 /**
- * The inbox of a key holds as many events as it may. Send again later.
+ * As many events, or messages, wait for a key as may. Send again later.
  *
  * @since 0.1.0
  * @category errors
@@ -348,7 +360,7 @@ export class InboxFull extends Schema.TaggedError<InboxFull>()("InboxFull", {
   limit: Schema.Number
 }) {
   override get message() {
-    return `the inbox of key '${this.key}' of '${this.agent}' holds ${this.limit} events; send again later`
+    return `the inbox of key '${this.key}' of '${this.agent}' is full (${this.limit}); send again later`
   }
 }
 

@@ -12,8 +12,10 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import type * as AgentStore from "./AgentStore.ts"
+import type * as Scope from "effect/Scope"
+import * as AgentStore from "./AgentStore.ts"
 import type { Served } from "./EffectorDelivery.ts"
+import * as EffectorDryRun from "./EffectorDryRun.ts"
 import * as EffectorWorker from "./EffectorWorker.ts"
 import type * as Intent from "./Intent.ts"
 import { forkWorker } from "./internal/background.ts"
@@ -91,9 +93,8 @@ export const steps = [
  */
 export interface Performer {
   readonly tool: Tool.Any
-  readonly where: "here" | "elsewhere"
-  /** The intents this effector has left alone. */
-  readonly skipped: ReadonlySet<string>
+  /** What the effector of this process does; `undefined` where another process performs the intents. */
+  readonly activity: EffectorWorker.Activity | undefined
 }
 
 /**
@@ -104,6 +105,15 @@ export interface Performer {
  */
 export const performer = <Name extends string>(name: Name): Context.Service<Tool.Intents<Name>, Performer> =>
   Context.Service(`effect-intents/Intents/${name}`)
+
+/**
+ * Everybody in a context who performs intents.
+ *
+ * @since 0.1.0
+ * @category accessors
+ */
+export const performersIn = (context: Context.Context<any>): ReadonlyArray<Performer> =>
+  Array.from(context.mapUnsafe).flatMap(([key, service]) => key.startsWith(performer("").key) ? [service] : [])
 
 /**
  * An effector for these tools over the store, running as long as the layer.
@@ -127,9 +137,9 @@ export const layerWith = (options: Options) =>
   ...tools: Tools
 ): Layer.Layer<IntentsOf<Tools[number]>, never, HandlersOf<Tools[number]> | AgentStore.AgentStore> =>
   Layer.effectContext(Effect.gen(function*() {
-    const worker = yield* makeWorker(tools, options)
-    yield* forkWorker("effector", EffectorWorker.loop(worker))
-    return performers(tools, "here", worker.skipped)
+    const effector = yield* make(options, tools)
+    yield* forkWorker("effector", effector.run)
+    return performers(tools, effector.activity)
   })) as any
 
 /**
@@ -140,7 +150,7 @@ export const layerWith = (options: Options) =>
  */
 export const elsewhere = <Tools extends ReadonlyArray<AnyTool>>(
   ...tools: Tools
-): Layer.Layer<IntentsOf<Tools[number]>> => Layer.succeedContext(performers(tools, "elsewhere", new Set()))
+): Layer.Layer<IntentsOf<Tools[number]>> => Layer.effectContext(Effect.sync(() => performers(tools, undefined)))
 
 /**
  * Performs nothing: each intent is answered by `answer`, or stays staged where that gives `undefined`, and the agent that
@@ -150,32 +160,16 @@ export const elsewhere = <Tools extends ReadonlyArray<AnyTool>>(
  * @category layers
  */
 export const dryRun =
-  (answer: (request: DryRequest) => Intent.Result | undefined = () => undefined) =>
+  (answer: (request: EffectorDryRun.Request) => Intent.Result | undefined = () => undefined) =>
   <Tools extends ReadonlyArray<AnyTool>>(
     ...tools: Tools
   ): Layer.Layer<IntentsOf<Tools[number]>, never, AgentStore.AgentStore> =>
     Layer.effectContext(Effect.gen(function*() {
-      const served = new Map(tools.map((tool) => [tool.name, { tool, handler: nothing, running: 0 }]))
-      const worker = yield* EffectorWorker.make({
-        ...settings({}),
-        served,
-        answer: (intent, input) => answer({ intent, arguments: input })
-      })
-      yield* forkWorker("dry run", EffectorWorker.loop(worker))
-      return performers(tools, "here", worker.skipped)
+      yield* serve(tools)
+      const effector = yield* EffectorDryRun.make(tools, answer)
+      yield* forkWorker("dry run", effector.run)
+      return performers(tools, effector.activity)
     })) as any
-
-/**
- * What a dry run is asked.
- *
- * @since 0.1.0
- * @category models
- */
-export interface DryRequest {
-  readonly intent: Intent.Intent
-  /** The arguments as the handler would get them. */
-  readonly arguments: unknown
-}
 
 /**
  * The loop of `layer`, for a process that is nothing but an effector. Fails when the store stays away.
@@ -187,10 +181,11 @@ export const run = (options: Options) =>
 <Tools extends ReadonlyArray<AnyTool>>(
   ...tools: Tools
 ): Effect.Effect<never, AgentStore.StoreError, HandlersOf<Tools[number]> | AgentStore.AgentStore> =>
-  Effect.scoped(Effect.flatMap(makeWorker(tools, options), EffectorWorker.loop)) as any
+  Effect.scoped(Effect.flatMap(make(options, tools), (effector) => effector.run)) as any
 
 /**
- * Two contracts of one tool name meet in one process, where one would be performed by the handler of the other.
+ * Two contracts of one tool name meet in one process, where one would be performed by the handler of the other. A layer that
+ * meets them dies of it; an agent that stages an intent of the other contract is told so.
  *
  * @since 0.1.0
  * @category errors
@@ -206,40 +201,52 @@ export class ContractMismatch extends Schema.TaggedError<ContractMismatch>()("Co
 
 // internal
 
-const performers = (
-  tools: ReadonlyArray<AnyTool>,
-  where: Performer["where"],
-  skipped: ReadonlySet<string>
-): Context.Context<any> => {
-  let context = Context.empty() as Context.Context<any>
-  const seen = new Map<string, AnyTool>()
-  for (const tool of tools) {
-    const other = seen.get(tool.name)
-    if (other !== undefined && other.contract !== tool.contract) {
-      throw new ContractMismatch({ tool: tool.name, contracts: [other.contract, tool.contract] })
-    }
-    seen.set(tool.name, tool)
-    context = Context.add(context, performer(tool.name), { tool, where, skipped })
-  }
-  return context
-}
-
-const makeWorker = (tools: ReadonlyArray<AnyTool>, options: Options) =>
+const make = (options: Options, tools: ReadonlyArray<AnyTool>) =>
   Effect.gen(function*() {
-    const served = new Map<string, Served>()
-    for (const tool of tools) served.set(tool.name, { tool, handler: yield* Tool.unwrap(tool), running: 0 })
-    return yield* EffectorWorker.make({ ...settings(options), served, answer: undefined })
+    yield* serve(tools)
+    const served: Array<Served> = []
+    for (const tool of tools) served.push({ tool, handler: yield* Tool.unwrap(tool) })
+    return yield* EffectorWorker.make({
+      served,
+      owner: options.owner ?? `effector-${crypto.randomUUID()}`,
+      lease: millis(options.lease ?? "30 seconds"),
+      grace: millis(options.grace ?? "10 seconds"),
+      concurrency: options.concurrency ?? 64,
+      maxBytes: options.maxBytes ?? 1024 * 1024
+    })
   })
 
-const settings = (options: Options) => ({
-  owner: options.owner ?? `effector-${crypto.randomUUID()}`,
-  lease: millis(options.lease ?? "30 seconds"),
-  grace: millis(options.grace ?? "10 seconds"),
-  concurrency: options.concurrency ?? 64,
-  maxBytes: options.maxBytes ?? 1024 * 1024
-})
+/** The tools that effectors of this process serve, by store. */
+const serving = new WeakMap<object, Array<AnyTool>>()
 
-/** The handler of a dry run, which is never started. */
-const nothing = { start: () => Effect.never, verify: undefined }
+/** Enters tools among those served, as long as the scope. Dies where two of them have one name and two contracts. */
+const serve = (tools: ReadonlyArray<AnyTool>): Effect.Effect<void, never, AgentStore.AgentStore | Scope.Scope> =>
+  Effect.flatMap(AgentStore.AgentStore, (store) => {
+    const served = serving.get(store) ?? []
+    serving.set(store, served)
+    const enter = Effect.sync(() => {
+      checkContracts([...served, ...tools])
+      served.push(...tools)
+    })
+    const leave = Effect.sync(() => tools.forEach((tool) => served.splice(served.indexOf(tool), 1)))
+    return Effect.acquireRelease(enter, () => leave)
+  })
+
+const checkContracts = (tools: ReadonlyArray<AnyTool>): void => {
+  const contracts = new Map<string, string>()
+  for (const { contract, name } of tools) {
+    const other = contracts.get(name) ?? contract
+    if (other !== contract) throw new ContractMismatch({ tool: name, contracts: [other, contract] })
+    contracts.set(name, contract)
+  }
+}
+
+const performers = (tools: ReadonlyArray<AnyTool>, activity: Performer["activity"]): Context.Context<any> => {
+  checkContracts(tools)
+  return tools.reduce(
+    (context, tool) => Context.add(context, performer(tool.name), { tool, activity }),
+    Context.empty() as Context.Context<any>
+  )
+}
 
 const millis = (duration: Duration.Input): number => Duration.toMillis(Duration.fromInputUnsafe(duration))

@@ -1,137 +1,145 @@
 /**
- * The loop of an effector: takes what is free to start from the store and delivers it, many keys at a time.
+ * A running effector: takes what is free to start from the store and delivers it, many keys at a time.
  *
- * Guarantees: per tool and in all no more handlers at a time than allowed; a delivery is never cut off between effect and
- * record; what fails is tried again after a delay, and a store that stays away fails the loop.
+ * Guarantees: no more handlers at a time than allowed, per tool and in all; no delivery is cut off between effect and record;
+ * what fails is tried again after a delay.
  *
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
-import * as Queue from "effect/Queue"
+import type * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as AgentStore from "./AgentStore.ts"
-import { deliver, type Served, type Worker as Delivering } from "./EffectorDelivery.ts"
-import { awaitChange, storeRetries } from "./internal/background.ts"
+import { deliver, type Served, type Worker } from "./EffectorDelivery.ts"
+import { loop, Work } from "./internal/background.ts"
 import type * as Ledger from "./Ledger.ts"
 
 /**
- * A running effector.
+ * How an effector works. Durations are milliseconds.
  *
  * @since 0.1.0
  * @category models
  */
-export interface Worker extends Delivering {
-  readonly served: ReadonlyMap<string, Served>
+export interface Settings extends Pick<Worker, "owner" | "lease" | "grace" | "maxBytes"> {
+  readonly served: ReadonlyArray<Served>
   readonly concurrency: number
-  readonly running: Map<string, Fiber.Fiber<unknown>>
-  readonly changes: Queue.Queue<void>
 }
 
 /**
- * How a worker works. Durations are milliseconds.
+ * What an engine is told of an effector in its process.
  *
  * @since 0.1.0
  * @category models
  */
-export type Settings = Pick<Worker, "served" | "owner" | "lease" | "grace" | "concurrency" | "maxBytes" | "answer">
+export interface Activity {
+  /** Whether it has nothing under way and nothing to start now. */
+  readonly isIdle: Effect.Effect<boolean, AgentStore.StoreError>
+  /** Queues that are told when a delivery has ended. */
+  readonly watchers: Set<Queue.Queue<void>>
+}
 
 /**
- * A worker that stops with its scope: it takes nothing more, lets running handlers end within the grace time, interrupts the
- * rest and waits for their records.
+ * An effector and its loop. It stops with the scope: nothing more is taken, running handlers have the grace time to end, then
+ * they are interrupted, and their records are waited for.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const make = (settings: Settings): Effect.Effect<Worker, never, AgentStore.AgentStore | Scope.Scope> =>
+export const make = (
+  settings: Settings
+): Effect.Effect<
+  { readonly run: Effect.Effect<never, AgentStore.StoreError>; readonly activity: Activity },
+  never,
+  AgentStore.AgentStore | Scope.Scope
+> =>
   Effect.gen(function*() {
+    const { concurrency, grace, lease, maxBytes, owner, served } = settings
     const store = yield* AgentStore.AgentStore
+    const changes = yield* store.changes
+    const work = new Work()
+    work.watchers.add(changes)
     const worker: Worker = {
-      ...settings,
       store,
-      running: new Map(),
+      owner,
+      lease,
+      grace,
+      maxBytes,
       handlers: new Set(),
       skipped: new Set(),
-      changes: yield* store.changes,
       stopping: false
     }
-    yield* Effect.addFinalizer(() => shutdown(worker))
-    return worker
-  })
+    const rooms = new Map(served.map((served) => [served.tool.name, new Room(served)]))
 
-/**
- * Works until the store stays away.
- *
- * @since 0.1.0
- * @category running
- */
-export const loop = (worker: Worker): Effect.Effect<never, AgentStore.StoreError> =>
-  Effect.gen(function*() {
-    const round = Effect.gen(function*() {
-      const swept = yield* worker.store.sweep
-      const tools = [...worker.served.values()].filter(hasRoom).map(({ tool }) => tool.name)
-      const limit = worker.concurrency - worker.running.size
-      const entries = limit > 0 && tools.length > 0
-        ? yield* worker.store.startable({ tools, limit, except: worker.skipped })
-        : []
-      let started = 0
-      for (const entry of entries) {
-        const served = worker.served.get(entry.intent.tool)!
-        if (worker.running.has(entry.intent.id) || !hasRoom(served)) continue
-        started++
-        yield* start(worker, served, entry)
-      }
-      return started > 0 ? undefined : swept
-    })
-    while (true) {
-      const swept = yield* Effect.retry(round, storeRetries)
-      if (swept !== undefined) yield* awaitChange(worker.changes, swept)
+    const startable = (limit: number) => {
+      const tools = Array.from(rooms.values()).filter((room) => room.isFree).map(({ served }) => served.tool.name)
+      return limit > 0 && tools.length > 0
+        ? store.startable({ tools, limit, except: new Set([...worker.skipped, ...work.names()]) })
+        : Effect.succeed([])
     }
-  }) as Effect.Effect<never, AgentStore.StoreError>
+
+    /** Delivers in a fiber of its own, which not even a closing scope cuts off between effect and record. */
+    const start = (room: Room, entry: Ledger.Entry, now: number) => {
+      const { id, key, tool } = entry.intent
+      room.running++
+      const delivery = Effect.ensuring(
+        deliver(worker, room.served, entry, now),
+        Effect.sync(() => room.running--)
+      )
+      return work.start(id, Effect.uninterruptible(delivery), (cause) =>
+        Effect.logError(`intent ${id} of key '${key}' ('${tool}') was left for a while`, cause))
+    }
+
+    const take = (now: number) =>
+      Effect.gen(function*() {
+        if (worker.stopping) {
+          return 0
+        }
+        let started = 0
+        for (const entry of yield* startable(concurrency - work.size)) {
+          const room = rooms.get(entry.intent.tool)!
+          if (!room.isFree) {
+            continue
+          }
+          started++
+          yield* start(room, entry, now)
+        }
+        return started
+      })
+
+    yield* Effect.addFinalizer(() =>
+      Effect.gen(function*() {
+        worker.stopping = true
+        const inTime = yield* Effect.timeoutOption(work.ends, grace)
+        if (Option.isSome(inTime)) {
+          return
+        }
+        for (const handler of worker.handlers) {
+          handler.interruptUnsafe()
+        }
+        yield* Effect.timeoutOption(work.ends, grace)
+      })
+    )
+    return {
+      run: loop({ work, changes, sweep: store.sweep, take }),
+      activity: {
+        isIdle: Effect.map(startable(1), (entries) =>
+          work.size === 0 && entries.length === 0),
+        watchers: work.watchers
+      }
+    }
+  })
 
 // internal
 
-/** Stops taking, lets running handlers end within the grace time, interrupts the rest and waits for their records. */
-const shutdown = (worker: Worker): Effect.Effect<void> =>
-  Effect.gen(function*() {
-    worker.stopping = true
-    const ended = Effect.suspend(() => Fiber.awaitAll([...worker.running.values()]))
-    const inTime = yield* Effect.timeoutOption(ended, worker.grace)
-    if (Option.isSome(inTime)) return
-    for (const handler of worker.handlers) handler.interruptUnsafe()
-    yield* Effect.timeoutOption(ended, worker.grace)
-  })
-
-const hasRoom = ({ running, tool }: Served): boolean => running < (tool.options.concurrency ?? Infinity)
-
-/** Delivers one intent in a fiber of its own: not even a closing scope may cut it off between effect and record. */
-const start = (worker: Worker, served: Served, entry: Ledger.Entry): Effect.Effect<void> => {
-  const { id, key } = entry.intent
-  served.running++
-  const delivery = deliver(worker, served, entry).pipe(
-    Effect.catchCause((cause) =>
-      Effect.gen(function*() {
-        worker.skipped.add(id)
-        yield* Effect.logError(`intent ${id} of key '${key}' ('${served.tool.name}') was left for a while`, cause)
-        yield* Effect.forkDetach(Effect.andThen(
-          Effect.sleep("1 second"),
-          Effect.sync(() => {
-            worker.skipped.delete(id)
-            Queue.offerUnsafe(worker.changes, undefined)
-          })
-        ))
-      })
-    ),
-    Effect.ensuring(Effect.sync(() => {
-      served.running--
-      worker.running.delete(id)
-      // There is room again, which no change of the store tells.
-      Queue.offerUnsafe(worker.changes, undefined)
-    })),
-    Effect.uninterruptible
-  )
-  return Effect.map(Effect.forkDetach(delivery, { startImmediately: true }), (fiber) => {
-    if (fiber.pollUnsafe() === undefined) worker.running.set(id, fiber)
-  })
+/** How many handlers of a tool run, of how many that may. */
+class Room {
+  readonly served: Served
+  running = 0
+  constructor(served: Served) {
+    this.served = served
+  }
+  get isFree(): boolean {
+    return this.running < (this.served.tool.options.concurrency ?? Infinity)
+  }
 }

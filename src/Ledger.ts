@@ -1,69 +1,29 @@
 /**
- * The ledger: what is remembered of each intent, and every move it may make. Moves are pure; a store applies one at a time,
- * conditional on the present entry, so that memory, SQLite and Postgres obey the same rules.
+ * The ledger: every move an intent may make. Moves are pure; a store applies one at a time, conditional on the present
+ * entry, so that memory, SQLite and Postgres obey the same rules.
  *
  * Guarantees: one entry per id; one terminal record; an answer once given never changes. Refuses: moves by anybody but the
  * owner of the claim (`StaleClaim`), and moves the state does not allow (`LedgerRefusal`).
  *
  * @since 0.1.0
  */
-import * as Schema from "effect/Schema"
 import type * as Intent from "./Intent.ts"
 import type * as Journal from "./Journal.ts"
+import {
+  dueAt,
+  type Entry,
+  isStartable,
+  isVerifiable,
+  LedgerRefusal,
+  StaleClaim,
+  type State,
+  waitsForApproval
+} from "./LedgerEntry.ts"
+
+export * from "./LedgerEntry.ts"
 
 /**
- * The states of an intent.
- *
- * @since 0.1.0
- * @category models
- */
-export type State = "Staged" | "Claimed" | "Performed" | "Unknown" | "Expired" | "Rejected" | "Denied" | "Cancelled"
-
-/**
- * What is remembered of an intent. Times are milliseconds of the store's clock.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Entry {
-  readonly intent: Intent.Intent
-  readonly state: State
-  /** How many times its handler was started. */
-  readonly attempt: number
-  /** Not started before, between two attempts of an idempotent tool. */
-  readonly availableAt: number
-  readonly claim: Claim | undefined
-  /** The token of the last claim that ended without a record. */
-  readonly lastToken: string | undefined
-  readonly decision: { readonly approved: boolean; readonly by: string; readonly at: number } | undefined
-  readonly startedAt: number | undefined
-  readonly endedAt: number | undefined
-  readonly result: Intent.Result | undefined
-  /** What the waiting agent is told: set once. */
-  readonly answer: Journal.Answer | undefined
-  /** What an owner reported after it had lost its claim. */
-  readonly late: Intent.Result | undefined
-  /** The contract of an effector that serves the tool by name and could not read these arguments. */
-  readonly mismatch: { readonly owner: string; readonly contract: string } | undefined
-  /** How an unknown end was settled. */
-  readonly resolution: { readonly by: string; readonly at: number } | undefined
-  readonly history: ReadonlyArray<{ readonly at: number; readonly state: State; readonly note: string }>
-}
-
-/**
- * The right to run a handler until `until`, proved by `token`.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Claim {
-  readonly owner: string
-  readonly token: string
-  readonly until: number
-}
-
-/**
- * A move: the entry to write, if any, and what the caller is told.
+ * A move: the entry to write, if any, and the refusal the caller is told, if any. Late evidence is written and refused.
  *
  * @since 0.1.0
  * @category models
@@ -74,101 +34,33 @@ export type Move<E> = (
 ) => { readonly next: Entry | undefined; readonly refusal: E | undefined }
 
 /**
- * The entry of an intent that was just staged.
+ * What a claim is made with. `lease` and `retryIn` are milliseconds.
  *
  * @since 0.1.0
- * @category constructors
+ * @category models
  */
-export const stage = (draft: Intent.Draft, now: number): Entry => {
-  const { approvalTimeout, ...intent } = draft
-  const approvalDueAt = approvalTimeout === undefined ? undefined : now + approvalTimeout
-  return {
-    intent: { ...intent, createdAt: now, approvalDueAt, expiresAt: (approvalDueAt ?? now) + draft.ttl },
-    state: "Staged",
-    attempt: 0,
-    availableAt: now,
-    claim: undefined,
-    lastToken: undefined,
-    decision: undefined,
-    startedAt: undefined,
-    endedAt: undefined,
-    result: undefined,
-    answer: undefined,
-    late: undefined,
-    mismatch: undefined,
-    resolution: undefined,
-    history: [{ at: now, state: "Staged", note: "" }]
-  }
+export interface ClaimOptions {
+  readonly owner: string
+  readonly token: string
+  readonly lease: number
+  /** The delay before the next attempt, should the end of this one be unknown; `undefined` where there is none. */
+  readonly retryIn: number | undefined
 }
 
 /**
- * Whether an intent waits for a person to decide.
- *
- * @since 0.1.0
- * @category guards
- */
-export const waitsForApproval = (entry: Entry): boolean =>
-  entry.state === "Staged" && entry.intent.approval === "required" && entry.decision === undefined
-
-/**
- * Whether an intent holds back the later ones of its key: it is under way, or about to be.
- *
- * @since 0.1.0
- * @category guards
- */
-export const holdsOrder = (entry: Entry): boolean =>
-  entry.state === "Claimed" || (entry.state === "Staged" && !waitsForApproval(entry))
-
-/**
- * Whether an intent may be claimed now: staged, decided, not expired, not between two attempts.
- *
- * @since 0.1.0
- * @category guards
- */
-export const isStartable = (entry: Entry, now: number): boolean =>
-  entry.state === "Staged" && entry.intent.kind === "tool" && !waitsForApproval(entry) && entry.availableAt <= now
-  && (entry.attempt > 0 || entry.intent.expiresAt > now)
-
-/**
- * Whether the tool's `verify` is to be asked about an unknown end nobody was told of yet.
- *
- * @since 0.1.0
- * @category guards
- */
-export const isVerifiable = (entry: Entry, now: number): boolean =>
-  entry.state === "Unknown" && entry.intent.verify && entry.answer === undefined
-  && (entry.claim === undefined || entry.claim.until <= now)
-
-/**
- * When something about an entry is due: its decision, its expiry, its lease.
- *
- * @since 0.1.0
- * @category guards
- */
-export const dueAt = (entry: Entry): number | undefined => {
-  if (entry.claim !== undefined) return entry.claim.until
-  if (waitsForApproval(entry)) return entry.intent.approvalDueAt
-  if (entry.state === "Staged") return entry.attempt === 0 ? entry.intent.expiresAt : entry.availableAt
-  return entry.state === "Unknown" && entry.answer === undefined ? entry.intent.expiresAt : undefined
-}
-
-/**
- * Claims a startable intent, or an unknown end to be verified.
+ * Claims a startable intent, or an unknown end to be verified. The same token may claim again: nothing changes.
  *
  * @since 0.1.0
  * @category moves
  */
-export const claim = (owner: string, token: string, lease: number): Move<LedgerRefusal> => (entry, now) => {
-  const held = { owner, token, until: now + lease }
-  if (isVerifiable(entry, now)) return write({ ...entry, claim: held, lastToken: undefined })
+export const claim = ({ lease, owner, retryIn, token }: ClaimOptions): Move<LedgerRefusal> => (entry, now) => {
+  if (entry.claim?.token === token) return unchanged
+  const held = { owner, token, until: now + lease, retryIn }
+  if (isVerifiable(entry, now)) return write(noted({ ...entry, claim: held }, now, `${owner} asks the tool's verify`))
   if (!isStartable(entry, now)) return refuse(entry, "claim")
-  return write(
-    noted(
-      { ...entry, state: "Claimed", attempt: entry.attempt + 1, claim: held, lastToken: undefined, startedAt: now },
-      now,
-      `by ${owner}, attempt ${entry.attempt + 1}`
-    )
-  )
+  const attempt = entry.attempt + 1
+  const started = { ...entry, state: "Claimed" as const, attempt, claim: held, startedAt: now, endedAt: undefined }
+  return write(noted(started, now, `by ${owner}, attempt ${attempt}`))
 }
 
 /**
@@ -178,65 +70,52 @@ export const claim = (owner: string, token: string, lease: number): Move<LedgerR
  * @category moves
  */
 export const renew = (token: string, lease: number): Move<StaleClaim> => (entry, now) =>
-  entry.claim?.token === token
-    ? write({ ...entry, claim: { ...entry.claim, until: now + lease } })
-    : stale(entry)
+  entry.claim?.token === token ? write({ ...entry, claim: { ...entry.claim, until: now + lease } }) : stale(entry)
 
 /**
- * Gives back a claim whose handler was never called: nothing is used up.
+ * Gives back a claim whose handler, or whose `verify`, was never called: nothing is used up.
  *
  * @since 0.1.0
  * @category moves
  */
-export const release = (token: string): Move<StaleClaim> => (entry, now) =>
-  entry.claim?.token === token
-    ? write(noted(
-      {
-        ...entry,
-        state: entry.state === "Claimed" ? "Staged" : entry.state,
-        attempt: entry.state === "Claimed" ? entry.attempt - 1 : entry.attempt,
-        claim: undefined,
-        startedAt: entry.state === "Claimed" ? undefined : entry.startedAt
-      },
-      now,
-      "released"
-    ))
-    : stale(entry)
-
-/**
- * Records how a claimed intent ended. Late evidence of the last owner is stored beside the record and settles an end that is
- * still unknown; the caller is told `StaleClaim` all the same.
- *
- * @since 0.1.0
- * @category moves
- */
-export const complete = (token: string, result: Intent.Result): Move<StaleClaim> => (entry, now) => {
-  if (entry.claim?.token === token) {
-    return write(
-      entry.state === "Unknown"
-        ? result._tag === "OutcomeUnknown"
-          ? answered({ ...entry, claim: undefined }, { type: "intent", result })
-          : settled(entry, "verify", result, now)
-        : ended({ ...entry, claim: undefined, lastToken: token }, result, now)
-    )
-  }
-  const settles = entry.lastToken === token && result._tag !== "OutcomeUnknown" && entry.resolution === undefined
-    && (entry.state === "Unknown" || entry.state === "Staged")
-  const evidence = entry.late === undefined ? { ...entry, late: result } : entry
-  return { next: settles ? settled(evidence, "late evidence", result, now) : evidence, refusal: staleClaim(entry) }
+export const release = (token: string): Move<StaleClaim> => (entry, now) => {
+  if (entry.claim?.token !== token) return stale(entry)
+  const free = { ...entry, claim: undefined }
+  return write(
+    entry.state === "Claimed"
+      ? noted({ ...free, state: "Staged", attempt: entry.attempt - 1, startedAt: undefined }, now, "released")
+      : free
+  )
 }
 
 /**
- * Returns an intent of an idempotent tool, whose end is unknown, to be performed again.
+ * Records how a claimed intent ended. An unknown end is performed again where the tool is idempotent and its schedule not
+ * over; else the waiting agent is told, after the tool's `verify` was asked. `stillRunning` says that the handler did not heed
+ * its interruption: then there is no use in asking.
+ *
+ * An owner that lost its claim is told `StaleClaim`. What it knows is stored beside the record, and settles an end that is
+ * still unknown, unless somebody started the intent again.
  *
  * @since 0.1.0
  * @category moves
  */
-export const again =
-  (token: string, availableAt: number, reason: Intent.UnknownReason): Move<StaleClaim> => (entry, now) =>
-    entry.claim?.token === token
-      ? write(noted({ ...entry, state: "Staged", claim: undefined, lastToken: token, availableAt }, now, reason))
-      : stale(entry)
+export const complete =
+  (token: string, result: Intent.Result, stillRunning = false): Move<StaleClaim> => (entry, now) => {
+    if (entry.claim?.token === token) {
+      if (entry.state === "Unknown") return write(verified({ ...entry, claim: undefined }, result, now))
+      return write(
+        result._tag === "OutcomeUnknown"
+          ? lost(entry, result, now, stillRunning)
+          : ended({ ...entry, claim: undefined, lastToken: token }, result, now)
+      )
+    }
+    const last = entry.lastToken === token
+    if (last && entry.claim === undefined && JSON.stringify(entry.result) === JSON.stringify(result)) return unchanged
+    if (result._tag === "OutcomeUnknown") return stale(entry)
+    const evidence = { ...entry, late: entry.late ?? result }
+    const settles = last && (entry.state === "Unknown" || entry.state === "Staged")
+    return { ...stale(entry), next: settles ? settled(evidence, "late evidence", result, now) : evidence }
+  }
 
 /**
  * Notes that an effector serves the tool under another contract and could not read the arguments. The intent stays staged.
@@ -245,7 +124,7 @@ export const again =
  * @category moves
  */
 export const mismatched = (owner: string, contract: string): Move<never> => (entry) =>
-  write({ ...entry, mismatch: { owner, contract } })
+  entry.mismatch?.contract === contract ? unchanged : write({ ...entry, mismatch: { owner, contract } })
 
 /**
  * Refuses an intent before its handler was ever called.
@@ -256,32 +135,29 @@ export const mismatched = (owner: string, contract: string): Move<never> => (ent
 export const reject = (message: string): Move<LedgerRefusal> => (entry, now) =>
   entry.state === "Staged" && entry.attempt === 0
     ? write(ended(entry, notPerformed("Rejected", message), now))
-    : refuse(entry, "reject")
+    : refuse(entry, "reject", alreadyStarted(entry))
 
 /**
- * What time does to an entry: decisions and intents fall due, leases lapse. `undefined` where nothing is due.
+ * What time does to an entry: decisions and starts fall due, leases lapse. `undefined` where nothing is due.
  *
  * @since 0.1.0
  * @category moves
  */
 export const lapse = (entry: Entry, now: number): Entry | undefined => {
-  const due = dueAt(entry)
+  const due = dueAt(entry, now)
   if (due === undefined || due > now) return undefined
   if (entry.state === "Claimed") {
-    const { owner, token } = entry.claim!
-    const lost = { ...entry, claim: undefined, lastToken: token }
-    return entry.intent.idempotent
-      ? noted({ ...lost, state: "Staged", availableAt: now }, now, `lease of ${owner} lapsed`)
-      : crashed(lost, unknown("Crashed", `the lease of ${owner} lapsed after the start`), now)
+    return lost(entry, unknown("Crashed", `the lease of ${entry.claim!.owner} lapsed after the start`), now, false)
   }
   if (entry.state === "Unknown") {
-    if (entry.claim !== undefined) return { ...entry, claim: undefined }
-    return answered(entry, { type: "intent", result: entry.result! })
+    return entry.claim === undefined
+      ? answered(entry, { type: "intent", result: entry.result! })
+      : { ...entry, claim: undefined }
   }
-  if (waitsForApproval(entry)) {
-    return decided(entry, false, timeoutPolicy, now)
-  }
-  return entry.attempt > 0 ? undefined : ended(entry, notPerformed("Expired", "nobody started it in time"), now)
+  if (waitsForApproval(entry)) return decided(entry, false, timeoutPolicy, now)
+  return entry.attempt === 0
+    ? ended(entry, notPerformed("Expired", "nobody started it in time"), now)
+    : unsettled({ ...entry, endedAt: now }, entry.result!, now, "nobody started it again in time")
 }
 
 /**
@@ -294,7 +170,7 @@ export const decide = (
   decision: { readonly approved: boolean; readonly by: string; readonly argumentsDigest: string | undefined }
 ): Move<LedgerRefusal> =>
 (entry, now) => {
-  const { approvalDueAt, argumentsDigest } = entry.intent
+  const { approval, approvalDueAt, argumentsDigest } = entry.intent
   const decidedBy = entry.decision?.by
   if (decidedBy !== undefined && decidedBy !== timeoutPolicy) {
     return refuse(entry, "decide", `already decided by ${decidedBy}`)
@@ -302,6 +178,7 @@ export const decide = (
   if (decidedBy === timeoutPolicy || (waitsForApproval(entry) && approvalDueAt !== undefined && approvalDueAt <= now)) {
     return refuse(entry, "decide", "too late")
   }
+  if (approval === "none") return refuse(entry, "decide", "it needs no approval")
   if (!waitsForApproval(entry)) return refuse(entry, "decide")
   if (decision.argumentsDigest !== undefined && decision.argumentsDigest !== argumentsDigest) {
     return refuse(entry, "decide", "the decision is about other arguments")
@@ -318,7 +195,7 @@ export const decide = (
 export const cancel = (by: string): Move<LedgerRefusal> => (entry, now) =>
   entry.state === "Staged" && entry.attempt === 0
     ? write(ended(entry, notPerformed("Cancelled", `cancelled by ${by}`), now))
-    : refuse(entry, "cancel", entry.attempt > 0 ? "already started" : undefined)
+    : refuse(entry, "cancel", alreadyStarted(entry))
 
 /**
  * How an operator settles an unknown end.
@@ -338,21 +215,16 @@ export type Settlement =
  * @category moves
  */
 export const resolve = (by: string, settlement: Settlement): Move<LedgerRefusal> => (entry, now) => {
-  if (entry.state !== "Unknown" || entry.resolution !== undefined) return refuse(entry, "resolve")
-  const resolution = { by, at: now }
+  if (entry.state !== "Unknown") return refuse(entry, "resolve", "only an unknown end can be settled")
   switch (settlement.to) {
     case "Performed":
       return write(settled(entry, by, settlement.result, now))
     case "NotPerformed":
       return write(settled(entry, by, notPerformed("Rejected", settlement.note), now))
-    case "Again":
-      return write(
-        noted(
-          { ...entry, state: "Staged", claim: undefined, availableAt: now, resolution, endedAt: undefined },
-          now,
-          `by ${by}`
-        )
-      )
+    case "Again": {
+      const staged = { state: "Staged" as const, claim: undefined, availableAt: now, resolution: { by, at: now } }
+      return write(noted({ ...entry, ...staged }, now, `again, by ${by}`))
+    }
   }
 }
 
@@ -380,54 +252,20 @@ export const unknown = (reason: Intent.UnknownReason, message: string): Intent.R
   message
 })
 
-/**
- * Somebody else owns the intent by now, or its record is written. Nothing the caller reported replaced it.
- *
- * @since 0.1.0
- * @category errors
- */
-export class StaleClaim extends Schema.TaggedError<StaleClaim>()("StaleClaim", {
-  id: Schema.String,
-  tool: Schema.String,
-  key: Schema.String,
-  state: Schema.String
-}) {
-  override get message() {
-    return `the claim on intent ${this.id} ('${this.tool}' for key '${this.key}') is stale: it is ${this.state}`
-  }
-}
-
-/**
- * The state of an intent does not allow the move.
- *
- * @since 0.1.0
- * @category errors
- */
-export class LedgerRefusal extends Schema.TaggedError<LedgerRefusal>()("LedgerRefusal", {
-  id: Schema.String,
-  tool: Schema.String,
-  key: Schema.String,
-  state: Schema.String,
-  move: Schema.String,
-  reason: Schema.String
-}) {
-  override get message() {
-    return `cannot ${this.move} intent ${this.id} ('${this.tool}' for key '${this.key}'), which is ${this.state}: ${this.reason}`
-  }
-}
-
 // internal
 
 const timeoutPolicy = "policy:timeout"
 
 const write = (next: Entry) => ({ next, refusal: undefined })
 
-const staleClaim = ({ intent, state }: Entry) =>
-  new StaleClaim({ id: intent.id, tool: intent.tool, key: intent.key, state })
+const unchanged = { next: undefined, refusal: undefined }
 
-const stale = (entry: Entry) => ({ next: undefined, refusal: staleClaim(entry) })
+const stale = (entry: Entry) => ({
+  next: undefined,
+  refusal: new StaleClaim({ id: entry.intent.id, tool: entry.intent.tool, key: entry.intent.key, state: entry.state })
+})
 
-const refuse = (entry: Entry, move: string, reason = `an intent that is ${entry.state} does not`) => ({
+const refuse = (entry: Entry, move: string, reason = "its state does not allow it") => ({
   next: undefined,
   refusal: new LedgerRefusal({
     id: entry.intent.id,
@@ -438,6 +276,8 @@ const refuse = (entry: Entry, move: string, reason = `an intent that is ${entry.
     reason
   })
 })
+
+const alreadyStarted = (entry: Entry): string | undefined => entry.attempt > 0 ? "already started" : undefined
 
 const noted = (entry: Entry, at: number, note: string): Entry => ({
   ...entry,
@@ -455,32 +295,38 @@ const noteOf = (result: Intent.Result): string =>
     ? `${result.reason}: ${result.message}`
     : result._tag
 
-const closed = (entry: Entry, result: Intent.Result, now: number): Entry =>
-  noted({ ...entry, state: stateOf(result), result, endedAt: now }, now, noteOf(result))
-
 const ended = (entry: Entry, result: Intent.Result, now: number): Entry =>
-  answered(closed(entry, result, now), { type: "intent", result })
+  answered(noted({ ...entry, state: stateOf(result), result, endedAt: now }, now, noteOf(result)), {
+    type: "intent",
+    result
+  })
 
-/** Nobody is told of a crash before the tool's `verify`, where there is one, was asked. */
-const crashed = (entry: Entry, result: Intent.Result, now: number): Entry =>
-  entry.intent.verify ? closed(entry, result, now) : ended(entry, result, now)
+/** The end of a claim without a record. */
+const lost = (entry: Entry, result: Intent.Result, now: number, stillRunning: boolean): Entry => {
+  const { retryIn, token } = entry.claim!
+  const free = { ...entry, claim: undefined, lastToken: token, result, endedAt: now }
+  return entry.intent.idempotent && retryIn !== undefined
+    ? noted({ ...free, state: "Staged", availableAt: now + retryIn }, now, noteOf(result))
+    : stillRunning
+    ? answered(unsettled(free, result, now, noteOf(result)), { type: "intent", result })
+    : unsettled(free, result, now, noteOf(result))
+}
 
-const settled = (entry: Entry, by: string, result: Intent.Result, now: number): Entry =>
-  answered(
-    noted(
-      {
-        ...entry,
-        state: stateOf(result),
-        result,
-        claim: undefined,
-        resolution: { by, at: now },
-        endedAt: entry.endedAt ?? now
-      },
-      now,
-      `by ${by}: ${noteOf(result)}`
-    ),
-    { type: "intent", result }
-  )
+/** An unknown end. Nobody is told before the tool's `verify`, where there is one, was asked. */
+const unsettled = (entry: Entry, result: Intent.Result, now: number, note: string): Entry => {
+  const next = noted({ ...entry, state: "Unknown", resolution: undefined }, now, note)
+  return entry.intent.verify ? next : answered(next, { type: "intent", result })
+}
+
+const verified = (entry: Entry, result: Intent.Result, now: number): Entry =>
+  result._tag === "OutcomeUnknown"
+    ? answered(noted(entry, now, "verify does not know"), { type: "intent", result })
+    : settled(entry, "verify", result, now)
+
+const settled = (entry: Entry, by: string, result: Intent.Result, now: number): Entry => ({
+  ...ended({ ...entry, claim: undefined, resolution: { by, at: now } }, result, now),
+  endedAt: entry.endedAt ?? now
+})
 
 const decided = (entry: Entry, approved: boolean, by: string, now: number): Entry => {
   const next = { ...entry, decision: { approved, by, at: now } }
