@@ -201,6 +201,23 @@ describe("the handler of a SideEffect tool", () => {
   })
 })
 
+describe("what a name identifies", () => {
+  test("is neither part of a union of names nor stands for one", () => {
+    expect<Tool.Intents<"a">>().type.not.toBeAssignableTo<Tool.Intents<"a" | "b">>()
+    expect<Tool.Intents<"a" | "b">>().type.not.toBeAssignableTo<Tool.Intents<"a">>()
+    expect<Tool.Handler<"a">>().type.not.toBeAssignableTo<Tool.Handler<"a" | "b">>()
+    expect<Tool.Handler<"a" | "b">>().type.not.toBeAssignableTo<Tool.Handler<"a">>()
+    expect<Tool.ReadOnlyHandler<"a">>().type.not.toBeAssignableTo<Tool.ReadOnlyHandler<"a" | "b">>()
+    expect<Tool.ReadOnlyHandler<"a" | "b">>().type.not.toBeAssignableTo<Tool.ReadOnlyHandler<"a">>()
+  })
+
+  test("is of one sort: rows, handlers of reads and handlers of side effects are different", () => {
+    expect<Tool.Handler<"a">>().type.not.toBeAssignableTo<Tool.ReadOnlyHandler<"a"> | Tool.Intents<"a">>()
+    expect<Tool.ReadOnlyHandler<"a">>().type.not.toBeAssignableTo<Tool.Handler<"a"> | Tool.Intents<"a">>()
+    expect<Tool.Intents<"a">>().type.not.toBeAssignableTo<Tool.Handler<"a"> | Tool.ReadOnlyHandler<"a">>()
+  })
+})
+
 describe("options", () => {
   test("of a SideEffect tool are its own", () => {
     Tool.sideEffect("send", { description: "Send.", ttl: "1 minute", idempotent: true, approval: "required" })
