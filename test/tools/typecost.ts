@@ -19,18 +19,18 @@ export const compilers = {
   "TypeScript 7": ["node_modules/@typescript/native/bin/tsc", "--singleThreaded"]
 }
 
-type Compiler = keyof typeof compilers
+export type Compiler = keyof typeof compilers
 
 // fixtures
 
-const imports = `import { Effect, Schema } from "effect"
+export const imports = `import { Effect, Schema } from "effect"
 import { Agent, Tool, Toolkit } from "effect-intents"
 `
 
-const times = (count: number, line: (index: number) => string) =>
+export const times = (count: number, line: (index: number) => string) =>
   Array.from({ length: count }, (_, i) => line(i)).join("\n")
 
-const name = (index: number) => index === 0 ? "charge" : `tool_${index}`
+export const name = (index: number) => index === 0 ? "charge" : `tool_${index}`
 
 // Every second tool reads a record, the others act and answer with an id; every fourth takes a note, every fourth a list.
 const more = (index: number) =>
@@ -40,7 +40,7 @@ const more = (index: number) =>
     `, items: Schema.optionalKey(Schema.Array(Schema.Struct({ sku${index}: Schema.String })))`
     : ""
 
-const tool = (index: number) =>
+export const tool = (index: number) =>
   `const ${name(index)} = Tool.${index % 2 === 0 ? "sideEffect" : "readOnly"}("${name(index)}", {
   description: "Number ${index}.",
   parameters: { customerId: Schema.String, amount${index}: Schema.Number${more(index)} },
@@ -49,7 +49,7 @@ const tool = (index: number) =>
 
 const call = (index: number) => `${name(index)}({ customerId: "c", amount${index}: ${index} })`
 
-const handler = (index: number) =>
+export const handler = (index: number) =>
   `  ${name(index)}: ({ customerId, amount${index} }) => Effect.succeed(${
     index % 2 === 0 ? `customerId + amount${index}` : `{ id${index}: customerId + amount${index} }`
   })`
@@ -116,8 +116,8 @@ export const growth = (costs: Record<Fixture, Cost>): number => {
   return perTool("50 tools", "200 tools", 150) / perTool("1 tool", "50 tools", 49)
 }
 
-// A project that has the built declarations of the library installed, as a user has them.
-const consumer = () => {
+/** A project that has the built declarations of the library installed, as a user has them. */
+export const consumer = (): string => {
   const folder = mkdtempSync(join(tmpdir(), "typecost-"))
   const library = join(folder, "node_modules/effect-intents")
   const emit = ["-p", "tsconfig.build.json", "--emitDeclarationOnly", "--noEmitOnError", "false"]
@@ -132,20 +132,27 @@ const consumer = () => {
   return folder
 }
 
-const compile = (compiler: Compiler, folder: string, file: string, source: string): Promise<Cost> => {
+/** Compiles one file in a project of `consumer`. */
+export const compile = (
+  compiler: Compiler,
+  folder: string,
+  file: string,
+  source: string,
+  options: Record<string, unknown> = {}
+): Promise<Cost> => {
   const config = join(folder, `${file}.json`)
   writeFileSync(join(folder, `${file}.ts`), source)
   writeFileSync(
     config,
     JSON.stringify({
       extends: join(project, "tsconfig.json"),
-      compilerOptions: { plugins: [], customConditions: [] },
+      compilerOptions: { plugins: [], customConditions: [], ...options },
       files: [`${file}.ts`],
       include: []
     })
   )
-  const [script, ...options] = compilers[compiler]
-  const args = [join(project, script!), ...options, "-p", config, "--extendedDiagnostics", "--pretty", "false"]
+  const [script, ...flags] = compilers[compiler]
+  const args = [join(project, script!), ...flags, "-p", config, "--extendedDiagnostics", "--pretty", "false"]
   return new Promise((done, fail) =>
     execFile(process.execPath, args, { cwd: folder, maxBuffer: 1e8 }, (_, stdout, stderr) => {
       const figure = (name: string) => Number(new RegExp(`^${name}:\\s+([\\d.]+)`, "m").exec(stdout)?.[1])
