@@ -12,6 +12,7 @@ let tarball: string
 
 const consumer = `import { Effect, Schema } from "effect"
 import { type Activation, Agent, Tool, Toolkit } from "effect-intents"
+import { AiToolkit } from "effect-intents/model"
 import * as Testing from "effect-intents/testing"
 
 const lookup = Tool.readOnly("lookup", {
@@ -44,7 +45,9 @@ export const wrong = (ctx: Activation.Context<string, {}, never>) => ctx.runTool
 
 const program = Effect.gen(function*() {
   const call = yield* kit.decode("charge", { customerId: "c1", amountCents: 500 })
-  return [call.name === "charge" ? call.arguments.amountCents : 0, yield* lookup({ id: "1" }), typeof Testing]
+  const { tools } = yield* AiToolkit.fromToolkit(kit, "acme")
+  const amount = call.name === "charge" ? call.arguments.amountCents : 0
+  return [amount, yield* lookup({ id: "1" }), typeof Testing, Object.keys(tools)]
 })
 
 Effect.runPromise(program).then((values) => console.log(JSON.stringify(values)))
@@ -71,7 +74,7 @@ describe("the packed package", () => {
       await succeeds(process.execPath, [join(project, "node_modules", compiler, "bin/tsc"), "-p", "."], cwd)
     }
     const output = await succeeds(process.execPath, ["consumer.ts"], cwd)
-    assert.strictEqual(output.trim(), `[500,"1","object"]`)
+    assert.strictEqual(output.trim(), `[500,"1","object",["lookup","charge"]]`)
   })
 
   it("is refused beside effect 3 when it is installed, by its peer range (K07)", { timeout: 120_000 }, async () => {

@@ -1,0 +1,4 @@
+/**
+ * Models of `effect/ai`.
+ */
+export * as AiToolkit from "./AiToolkit.ts"
