@@ -16,7 +16,7 @@ const result = {
   identity: await identity()
 }
 
-const micros = (value: number) => value.toFixed(2)
+const micros = (value: number) => Number(value.toFixed(2))
 
 if (values.json) {
   console.log(JSON.stringify(result))
@@ -26,7 +26,13 @@ if (values.json) {
   console.table(
     Object.fromEntries(result.activation.map(({ above, bareP50, p50, p99, times, work }) => [
       work,
-      { p50: micros(p50), p99: micros(p99), "bare p50": micros(bareP50), above: micros(above), times: times.toFixed(0) }
+      {
+        p50: micros(p50),
+        p99: micros(p99),
+        "bare p50": micros(bareP50),
+        above: micros(above),
+        times: Math.round(times)
+      }
     ]))
   )
   console.log("\nEvent, 1 read, 1 request, performed, resumed, output; store in memory")
