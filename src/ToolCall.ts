@@ -235,7 +235,7 @@ export const unwrap = <Name extends string, Input, A, E>(
       const call: SideEffectCall<Name, A, E> = make(tool, input)
       return Effect.provideContext(
         call,
-        Context.make(Start, new OneStart(call)).pipe(Context.add(sideEffectHandler(tool.name), service))
+        Context.make(Start, new OneStart()).pipe(Context.add(sideEffectHandler(tool.name), service))
       )
     },
     verify: service.verify as Unwrapped<Input, A, E>["verify"]
@@ -329,13 +329,9 @@ const withContext = (handler: AnyHandler, context: Context.Context<any>): AnyHan
   Effect.updateContext(handler(input), (running: Context.Context<never>) => Context.merge(context, running))
 
 class OneStart {
-  readonly call: unknown
   private used = false
-  constructor(call: unknown) {
-    this.call = call
-  }
-  take(call: unknown): boolean {
-    const free = !this.used && this.call === call
+  take(): boolean {
+    const free = !this.used
     this.used = true
     return free
   }
@@ -356,7 +352,7 @@ const sideEffectProto = Effectable.Prototype<SideEffectCall<string, any, any>>({
   evaluate(fiber: Fiber.Fiber<any, any>) {
     const start = Context.getOrUndefined(fiber.context as Context.Context<EffectorScope>, Start)
     // The class check refuses a look-alike service made under the same key.
-    return start instanceof OneStart && start.take(this)
+    return start instanceof OneStart && start.take()
       ? Effect.flatMap(sideEffectHandler(this.name), ({ handler }) =>
         // The handler does not inherit the permission it was started with.
         Effect.updateContext(handler(this.arguments), Context.omit(Start) as any))

@@ -108,14 +108,8 @@ export const layer = <Tools extends Tool.Any>(
   kit: Toolkit.Toolkit<Tools>
 ): Layer.Layer<EffectTool.HandlersFor<FromAll<Tools>>, never, ReadOnlyHandlers<Tools>> => {
   const tools = Object.values<any>(kit.tools)
-  const handlers = tools.map((tool: Tool.Any & ((input: unknown) => Effect.Effect<unknown, unknown, any>)) =>
-    [
-      tool.name,
-      tool.kind === "ReadOnly"
-        ? (input: unknown) => Effect.mapError(tool(input), told)
-        : () => Effect.fail(new Tool.SideEffectToolError({ tool: tool.name }))
-    ] as const
-  )
+  // A SideEffect call refuses to run by itself.
+  const handlers = tools.map((tool) => [tool.name, (input: unknown) => Effect.mapError(tool(input), told)] as const)
   return EffectToolkit.make(...tools.map(fromTool)).toLayer(Object.fromEntries(handlers) as any) as any
 }
 
