@@ -1,9 +1,12 @@
 /**
  * Testing an agent. `Agent.activate` is the pure step: state, event and clock in, everything the agent did out, as data. It
- * needs the handlers of reads and no effector, so a test cannot charge anybody.
+ * needs the handlers of reads and no effector, so a test cannot charge anybody. `effect-intents/testing` runs the whole thing
+ * in virtual time and writes down what would have happened outside.
  */
-import { Effect, Schema } from "effect"
-import { Agent, Tool } from "effect-intents"
+import { Effect, Layer, Schema, Stream } from "effect"
+import { Agent, AgentEngine, Tool } from "effect-intents"
+import { Effects, TestEngine } from "effect-intents/testing"
+import { TestClock } from "effect/testing"
 import { deepStrictEqual, strictEqual } from "node:assert"
 
 const balance = Tool.readOnly("balance", {
@@ -34,9 +37,9 @@ const dunning = Agent.make(
 // A read is given by the test, like any other service.
 const balanceOf = (cents: number) => balance.toLayer(() => Effect.succeed({ cents }))
 
-const test = Effect.gen(function*() {
-  const given = { key: "a-1", event: { account: "a-1" } }
+const given = { key: "a-1", event: { account: "a-1" } }
 
+const stepByStep = Effect.gen(function*() {
   const paid = yield* Agent.activate(dunning, given).pipe(Effect.provide(balanceOf(0)))
   deepStrictEqual(paid.outcome, { _tag: "Complete", output: "nothing owed" })
   deepStrictEqual(paid.intents, [])
@@ -65,5 +68,26 @@ const test = Effect.gen(function*() {
   deepStrictEqual(ended.trace.map(({ type }) => type), ["ToolCall", "Completed"])
 })
 
-await Effect.runPromise(test)
+const wholeThing = Effect.gen(function*() {
+  const engine = yield* AgentEngine.AgentEngine
+  yield* engine.send(dunning, given)
+  yield* engine.drain
+  yield* TestClock.adjust("14 days")
+
+  const outputs = yield* Stream.runCollect(Stream.take(engine.outputs(dunning), 1))
+  deepStrictEqual(outputs.map(({ output }) => output), ["still owed after letter-1"])
+  const letters = yield* Effects.of(remind)
+  deepStrictEqual(letters.map((effect) => effect.arguments.cents), [500])
+})
+
+const Test = TestEngine.layer({
+  agents: [dunning],
+  effects: [Effects.on(remind, () => Effect.succeed("letter-1"))]
+}).pipe(
+  Layer.provide(balanceOf(-500)),
+  Layer.provideMerge(TestClock.layer())
+)
+
+await Effect.runPromise(stepByStep)
+await Effect.runPromise(Effect.provide(wholeThing, Test))
 console.log("all assertions hold, and nobody was reminded")
