@@ -109,6 +109,15 @@ describe("npm start", () => {
     assert.match((await start("--events", path)).stdout, /^ {2}and 3 more$/m)
   })
 
+  it("sends more events for one customer than an inbox holds", { timeout: 60_000 }, async () => {
+    const chargeback = login("e-0", { type: "chargeback", cents: 50_000, payment: "pay-1" })
+    const logins = Array.from({ length: 10_001 }, (_, index) => login(`e-${index + 1}`))
+    const { code, stdout } = await start("--json", "--events", file(chargeback, ...logins))
+    assert.strictEqual(code, 0)
+    // The first event waits for a decision, and everything else for the first event.
+    assert.deepInclude(JSON.parse(stdout), { events: 10_002, completed: 10_002, suspended: 1, badLines: [] })
+  })
+
   it("reads standard input for -", { timeout: 60_000 }, async () => {
     const { code, stdout } = await start("--json", "--events", "-", { input: `${login("e-1")}\n${login("e-2")}` })
     assert.strictEqual(code, 0)

@@ -2,7 +2,7 @@
  * Sends every event to the agent, waits for the end, and sends everything a second time, as a sender does that does not know what
  * arrived.
  */
-import { Clock, Effect, Result, Schedule, Stream } from "effect"
+import { Clock, Effect, Result, Stream } from "effect"
 import { AgentEngine } from "effect-intents"
 import { triage } from "./agent.ts"
 import type { AccountEvent } from "./events.ts"
@@ -63,8 +63,6 @@ export const run = Effect.fnUntraced(function*<E, R>(
 const send = Effect.fnUntraced(function*(event: AccountEvent) {
   const engine = yield* AgentEngine.AgentEngine
   // The event's own id is what makes sending it again harmless.
-  return yield* engine.send(triage, { key: event.customer, event, id: event.id }).pipe(
-    // A full inbox empties by itself.
-    Effect.retry({ while: ({ _tag }) => _tag === "InboxFull", schedule: Schedule.spaced("20 millis") })
-  )
+  const sent = engine.send(triage, { key: event.customer, event, id: event.id })
+  return yield* Effect.catchTag(sent, "InboxFull", () => Effect.andThen(settle, sent))
 })
