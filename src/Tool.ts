@@ -162,8 +162,11 @@ export const sideEffect = <
 ): SideEffect<Name, InputOf<P>, S["Type"], F["Type"]> => {
   const tool = define("SideEffect", name, definition)
   const toLayer = (handler: AnyHandler, given?: { readonly verify: AnyHandler }) => {
-    if (tool.options.verify === true && given === undefined) {
-      throw new ToolDefinitionError({ tool: name, reason: "declared with 'verify: true'; give 'verify' to toLayer" })
+    if ((tool.options.verify === true) !== (given !== undefined)) {
+      const reason = given === undefined
+        ? "declared with 'verify: true'; give 'verify' to toLayer"
+        : "'verify' given to toLayer; declare the tool with 'verify: true', or nobody asks it after a crash"
+      throw new ToolDefinitionError({ tool: name, reason })
     }
     return ToolCall.sideEffectLayer(tool, handler, given?.verify)
   }

@@ -282,7 +282,12 @@ describe("an option that could only be wrong is refused when it is declared", ()
   it("'verify' is given where it was declared", () => {
     const tool = Tool.sideEffect("pay", { description: "Pay.", verify: true })
     assert.include(thrown(() => tool.toLayer(() => Effect.void)).message, "give 'verify' to toLayer")
-    tool.toLayer(() => Effect.void, { verify: () => Effect.succeed({ _tag: "NotPerformed" }) })
+    const verify = () => Effect.succeed({ _tag: "NotPerformed" as const })
+    tool.toLayer(() => Effect.void, { verify })
+    const undeclared = Tool.sideEffect("pay", { description: "Pay." })
+    undeclared.toLayer(() => Effect.void)
+    const message = "declare the tool with 'verify: true'"
+    assert.include(thrown(() => undeclared.toLayer(() => Effect.void, { verify })).message, message)
   })
 })
 
