@@ -1,22 +1,26 @@
 /**
- * An activation: one run of an agent for one event (or one resume) of one key. This module is what the agent is handed, what
- * goes in and what comes out; `ActivationRun.ts` runs it.
+ * An activation: one run of an agent for one event (or one resume) of one key. This module is what the agent is handed;
+ * `ActivationError.ts` is what it may meet, `ActivationData.ts` what goes in and comes out, and `ActivationRun.ts` runs it.
  *
  * Guarantees: state, event and clock in, one commit out, nothing performed. Refuses: SideEffect calls as reads and the
  * reverse, steps taken side by side, and every call after the activation has ended.
  *
  * @since 0.1.0
  */
-import * as Context_ from "effect/Context"
+import { Reference } from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import type * as CanonicalJson from "./CanonicalJson.ts"
+import type { ActivationClosed, ConcurrentStepError, MessageTimeout, Misfit, TooLarge } from "./ActivationError.ts"
+import * as CanonicalJson from "./CanonicalJson.ts"
 import type * as Intent from "./Intent.ts"
 import type * as Journal from "./Journal.ts"
 import type * as Memory from "./Memory.ts"
 import type * as Tool from "./Tool.ts"
+
+export * from "./ActivationData.ts"
+export * from "./ActivationError.ts"
 
 /**
  * What an agent is handed. `Entries` are the entries of its memory, `State` is what it may suspend with.
@@ -33,7 +37,10 @@ export interface Context<Output, Entries, State> {
   readonly memory: Memory.Memory<Entries>
   /** Set when the agent goes on after `Suspend`. */
   readonly resume: Resume<State> | undefined
-  /** Runs a ReadOnly call now. Its answer is journaled: a replay gives it again and calls no handler. */
+  /**
+   * Runs a ReadOnly call now. Its answer is journaled: a replay gives it again and calls no handler. A defect of the handler
+   * arrives as an `Error` with its name and message.
+   */
   runTool<Call extends Tool.ReadOnlyCall<any, any, any, any>>(
     call: Call
   ): Effect.Effect<Effect.Success<Call>, Effect.Error<Call>, Effect.Services<Call>>
@@ -42,12 +49,18 @@ export interface Context<Output, Entries, State> {
     call: Call,
     options?: ActOptions
   ): Effect.Effect<Intent.Id, Tool.ToolArgumentError | StepError, IntentsOf<Call>>
-  /** Stages a SideEffect call and waits, durably, for its result. */
+  /**
+   * Stages a SideEffect call and waits, durably, for its result. While it waits nothing runs: the fiber was interrupted, its
+   * finalizers ran, and no error or value was seen, but for an interruption inside an uninterruptible region.
+   */
   request<Call extends AnySideEffectCall>(
     call: Call,
     options?: ActOptions
   ): Effect.Effect<Effect.Success<Call>, Effect.Error<Call> | RequestError, IntentsOf<Call>>
-  /** Stages several SideEffect calls in the order of the record and waits, once, for all their results. */
+  /**
+   * Stages several SideEffect calls, all or none, in the order of the record and waits, once, for all their results. Fails
+   * with the first failure in that order.
+   */
   requestAll<const Calls extends { readonly [name: string]: AnySideEffectCall }>(
     calls: Calls,
     options?: ActOptions
@@ -60,10 +73,10 @@ export interface Context<Output, Entries, State> {
   requestApproval(
     question: { readonly title: string; readonly details?: CanonicalJson.Json; readonly timeout?: Duration.Input }
   ): Effect.Effect<Decision, StepError>
-  /** Waits, durably. */
+  /** Waits, durably. `Effect.sleep` waits inside the activation, and again on every replay. */
   sleep(duration: Duration.Input): Effect.Effect<void, StepError>
   /** Waits, durably, for a message to this key. Without `timeout` it waits as long as it takes. */
-  receive<S extends Schema.Codec<any, any, never, never>>(
+  receive<S extends AnyCodec>(
     schema: S,
     options?: { readonly timeout?: Duration.Input }
   ): Effect.Effect<S["Type"], MessageTimeout | StepError>
@@ -71,25 +84,36 @@ export interface Context<Output, Entries, State> {
   emit(output: Output): Effect.Effect<void, StepError>
   /**
    * Asks a model. The reply is appended to the journal before the activation goes on, so that a crash, a retry or a resume
-   * never asks again.
+   * never asks again. Only a crash between the provider's answer and that row asks twice.
    */
-  callModel<S extends Schema.Codec<any, any, never, never>, E>(
-    options: ModelCall<S, E>
-  ): Effect.Effect<S["Type"], E | StepError>
+  callModel<Reply extends AnyCodec, Failure extends AnyCodec = typeof Schema.Never>(
+    question: ModelCall<Reply, Failure>
+  ): Effect.Effect<Reply["Type"], Failure["Type"] | StepError>
 }
 
 /**
- * A question to a model: the same `model` and `request` at the same step are the same question.
+ * A question to a model: the same `model` and `request` at the same step of the same event are the same question. A failure is
+ * journaled as a reply is, so that code which asks another model instead takes the same way on replay.
  *
  * @since 0.1.0
  * @category models
  */
-export interface ModelCall<S extends Schema.Constraint, E> {
+export interface ModelCall<Reply extends AnyCodec, Failure extends AnyCodec> {
   readonly model: string
   readonly request: CanonicalJson.Json
-  readonly reply: S
-  readonly call: Effect.Effect<S["Type"], E>
+  readonly reply: Reply
+  /** Default: it never fails. */
+  readonly failure?: Failure
+  readonly call: Effect.Effect<NoInfer<Reply["Type"]>, NoInfer<Failure["Type"]>>
 }
+
+/**
+ * A schema that needs no services.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type AnyCodec = Schema.Codec<any, any, never, never>
 
 /**
  * @since 0.1.0
@@ -108,7 +132,7 @@ export type IntentsOf<Call> = Call extends { readonly kind: "SideEffect"; readon
   : never
 
 /**
- * How an intent is staged. `ttl` is how long it may wait to be started; it overrides the tool's.
+ * How an intent is staged. `ttl` is how long it may wait to be started, positive and finite; it overrides the tool's.
  *
  * @since 0.1.0
  * @category models
@@ -158,7 +182,7 @@ export type RequestError =
   | StepError
 
 /**
- * What every step may fail with. The activation fails with it even where the agent catches it.
+ * What every step may fail with. All but `ActivationClosed` fail the activation even where the agent catches them.
  *
  * @since 0.1.0
  * @category errors
@@ -227,6 +251,10 @@ export interface Definition {
  */
 export interface Codec {
   readonly encode: (value: unknown) => Result.Result<CanonicalJson.Json, string>
+  /** `encode`, with the canonical text of the JSON. */
+  readonly write: (
+    value: unknown
+  ) => Result.Result<{ readonly json: CanonicalJson.Json; readonly text: string }, string>
   readonly decode: (json: unknown) => Result.Result<any, string>
 }
 
@@ -236,171 +264,27 @@ export interface Codec {
  * @since 0.1.0
  * @category constructors
  */
-export const codec = (schema: Schema.Codec<any, any, never, never>): Codec => {
-  const json = Schema.toCodecJson(schema)
-  const encode = Schema.encodeUnknownResult(json)
-  const decode = Schema.decodeUnknownResult(json)
-  return {
-    // `undefined` is what an untyped schema encodes to where JSON has no word for a value.
-    encode: (value) =>
-      Result.flatMap(
-        Result.mapError(encode(value), String),
-        (json) => json === undefined ? Result.fail("it is no JSON") : Result.succeed(json as CanonicalJson.Json)
-      ),
+export const codec = (schema: AnyCodec): Codec => {
+  const known = codecs.get(schema)
+  if (known !== undefined) return known
+  const codec = Schema.toCodecJson(schema)
+  const encode = Schema.encodeUnknownResult(codec)
+  const decode = Schema.decodeUnknownResult(codec)
+  // An untyped schema lets through what JSON has no word for: `undefined`, a lone surrogate.
+  const write: Codec["write"] = (value) =>
+    Result.flatMap(Result.mapError(encode(value), String), (json) =>
+      Result.mapBoth(CanonicalJson.encode(json), {
+        onSuccess: (text) => ({ json: json as CanonicalJson.Json, text }),
+        onFailure: ({ message }) => message
+      }))
+  const made: Codec = {
+    encode: (value) => Result.map(write(value), ({ json }) => json),
+    write,
     decode: (value) => Result.mapError(decode(value), String)
   }
+  codecs.set(schema, made)
+  return made
 }
-
-/**
- * What one activation is run with. Times are milliseconds.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Input {
-  readonly key: string
-  readonly seq: number
-  /** Where the event stands in the inbox: with the key it seeds the randomness. */
-  readonly offset: number
-  readonly event: CanonicalJson.Json
-  readonly now: number
-  /** The memory as committed before this event. */
-  readonly memory: Memory.Stored
-  readonly continuation: Continuation | undefined
-  readonly rows: ReadonlyArray<Journal.Stored>
-  /** What the steps it waits for were answered. */
-  readonly answers: ReadonlyArray<StepAnswer>
-}
-
-/**
- * @since 0.1.0
- * @category models
- */
-export interface StepAnswer {
-  readonly step: number
-  readonly answer: Journal.Answer
-}
-
-/**
- * Where an activation goes on: committed with the suspension.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Continuation {
-  readonly version: string
-  /** The segment that comes next. */
-  readonly segment: number
-  /** How many journal rows are committed. */
-  readonly rows: number
-  readonly waiting: ReadonlyArray<Waiting>
-  /** Where a replay starts: the event's start, or the last explicit `Suspend`. */
-  readonly base: {
-    readonly segment: number
-    readonly step: number
-    readonly rows: number
-    readonly memory: Memory.Stored
-    readonly state: CanonicalJson.Json | undefined
-    /** The intents `Suspend` waited for: their results are what the agent is resumed with. */
-    readonly awaited: ReadonlyArray<Awaited>
-  }
-}
-
-/**
- * @since 0.1.0
- * @category models
- */
-export interface Awaited {
-  readonly id: Intent.Id
-  readonly step: number
-  readonly tool: string
-}
-
-/**
- * What a suspended activation waits for. Durations are milliseconds from the commit.
- *
- * @since 0.1.0
- * @category models
- */
-export type Waiting =
-  | { readonly type: "intent"; readonly step: number; readonly id: Intent.Id }
-  | { readonly type: "timer"; readonly step: number; readonly millis: number }
-  | {
-    readonly type: "message"
-    readonly step: number
-    readonly millis: number | undefined
-    /** JSON Schema of the message, where the schema has one. */
-    readonly schema: { readonly [key: string]: unknown } | undefined
-  }
-
-/**
- * What an activation leaves to be committed, all or nothing.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Activated {
-  readonly outcome:
-    | { readonly _tag: "Complete"; readonly output: CanonicalJson.Json }
-    | { readonly _tag: "Suspended"; readonly continuation: Continuation }
-  readonly intents: ReadonlyArray<Intent.Draft>
-  /** The emitted outputs; the one of `Complete` is not among them. */
-  readonly emitted: ReadonlyArray<CanonicalJson.Json>
-  /** The memory after this segment, or `undefined` where it did not change. */
-  readonly memory: Memory.Stored | undefined
-  readonly journal: { readonly from: number; readonly rows: ReadonlyArray<Journal.Stored> }
-  readonly trace: ReadonlyArray<Trace>
-  /** What a replay of the whole run starts from. */
-  readonly replay: Replay
-}
-
-/**
- * What a replay starts from, and how many segments it has to go through.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Replay {
-  readonly base: Continuation["base"]
-  readonly segments: number
-}
-
-/**
- * What an activation did, in order; what a replay repeats is not among it.
- *
- * @since 0.1.0
- * @category models
- */
-export type Trace =
-  | {
-    readonly type: "ToolCall"
-    readonly tool: string
-    readonly argumentsDigest: string
-    readonly outcome: Journal.ReadOutcome["_tag"]
-  }
-  | { readonly type: "ModelCall"; readonly step: number; readonly model: string }
-  | { readonly type: "IntentStaged"; readonly step: number; readonly tool: string; readonly id: Intent.Id }
-  | { readonly type: "Suspended"; readonly segment: number }
-  | { readonly type: "Completed" }
-
-/**
- * Why an activation failed, as data that outlives the process.
- *
- * @since 0.1.0
- * @category models
- */
-export const Reason = Schema.Struct({
-  kind: Schema.Literals(["Failure", "Defect", "TimedOut", "Interrupted"]),
-  /** The `_tag` of the error, or its name. */
-  tag: Schema.String,
-  message: Schema.String
-})
-
-/**
- * @since 0.1.0
- * @category models
- */
-export type Reason = typeof Reason.Type
 
 /**
  * The named points at which a crash injector may stop an activation.
@@ -416,7 +300,7 @@ export const steps = ["activation:load", "activation:run", "activation:commit", 
  * @since 0.1.0
  * @category references
  */
-export const Checkpoint = Context_.Reference<((step: string, id: string) => Effect.Effect<void>) | undefined>(
+export const Checkpoint = Reference<((step: string, id: string) => Effect.Effect<void>) | undefined>(
   "effect-intents/Checkpoint",
   { defaultValue: () => undefined }
 )
@@ -430,133 +314,6 @@ export const Checkpoint = Context_.Reference<((step: string, id: string) => Effe
 export const checkpoint = (step: string, id: string): Effect.Effect<void> =>
   Effect.withFiber((fiber) => fiber.getRef(Checkpoint)?.(step, id) ?? Effect.void)
 
-/**
- * A step was taken beside another one, so that its number would depend on scheduling.
- *
- * @since 0.1.0
- * @category errors
- */
-export class ConcurrentStepError extends Schema.TaggedError<ConcurrentStepError>()("ConcurrentStepError", {
-  agent: Schema.String,
-  key: Schema.String,
-  step: Schema.String
-}) {
-  override get message() {
-    return `'${this.agent}' for key '${this.key}' took the step '${this.step}' in a concurrent fiber; take steps one after the `
-      + `other, or several requests with ctx.requestAll`
-  }
-}
+// internal
 
-/**
- * The context was used after its activation had ended or suspended.
- *
- * @since 0.1.0
- * @category errors
- */
-export class ActivationClosed extends Schema.TaggedError<ActivationClosed>()("ActivationClosed", {
-  agent: Schema.String,
-  key: Schema.String,
-  step: Schema.String
-}) {
-  override get message() {
-    return `'${this.step}' was called after the activation of '${this.agent}' for key '${this.key}' had ended`
-  }
-}
-
-/**
- * `Suspend` without a staged intent whose end is open: nothing would ever wake the agent.
- *
- * @since 0.1.0
- * @category errors
- */
-export class NothingPending extends Schema.TaggedError<NothingPending>()("NothingPending", {
-  agent: Schema.String,
-  key: Schema.String
-}) {
-  override get message() {
-    return `'${this.agent}' suspended for key '${this.key}' with nothing pending; stage an intent with ctx.act first`
-  }
-}
-
-/**
- * No message came in time.
- *
- * @since 0.1.0
- * @category errors
- */
-export class MessageTimeout extends Schema.TaggedError<MessageTimeout>()("MessageTimeout", {
-  agent: Schema.String,
-  key: Schema.String
-}) {
-  override get message() {
-    return `no message came for key '${this.key}' of '${this.agent}' in time`
-  }
-}
-
-/**
- * An event, output, state, argument or result is larger than the limit. Its content is not repeated.
- *
- * @since 0.1.0
- * @category errors
- */
-export class TooLarge extends Schema.TaggedError<TooLarge>()("TooLarge", {
-  what: Schema.String,
-  key: Schema.String,
-  bytes: Schema.Number,
-  maxBytes: Schema.Number
-}) {
-  override get message() {
-    return `${this.what} of key '${this.key}' has ${this.bytes} bytes, the limit is ${this.maxBytes}`
-  }
-}
-
-/**
- * A value does not fit the agent's schema for it. The value is not repeated.
- *
- * @since 0.1.0
- * @category errors
- */
-export class Misfit extends Schema.TaggedError<Misfit>()("Misfit", {
-  what: Schema.String,
-  key: Schema.String,
-  detail: Schema.String
-}) {
-  override get message() {
-    return `${this.what} of key '${this.key}' does not fit its schema: ${this.detail}`
-  }
-}
-
-/**
- * The activation failed; nothing of it lands.
- *
- * @since 0.1.0
- * @category errors
- */
-export class ActivationFailed extends Schema.TaggedError<ActivationFailed>()("ActivationFailed", {
-  agent: Schema.String,
-  key: Schema.String,
-  reason: Reason,
-  /** A failure that running again cannot change. */
-  final: Schema.Boolean
-}) {
-  override get message() {
-    return `'${this.agent}' failed for key '${this.key}' (${this.reason.tag}): ${this.reason.message}`
-  }
-}
-
-/**
- * The message a waiting key was woken with does not fit what it waits for; the key keeps waiting.
- *
- * @since 0.1.0
- * @category errors
- */
-export class MessageRefused extends Schema.TaggedError<MessageRefused>()("MessageRefused", {
-  agent: Schema.String,
-  key: Schema.String,
-  offset: Schema.Number,
-  detail: Schema.String
-}) {
-  override get message() {
-    return `a message to key '${this.key}' of '${this.agent}' does not fit what it waits for: ${this.detail}`
-  }
-}
+const codecs = new WeakMap<AnyCodec, Codec>()

@@ -1,8 +1,9 @@
 /**
- * The reads of an activation: a ReadOnly call runs its handler once and is answered from the journal ever after.
+ * The questions of an activation to the world, reads and model calls: each is asked once and answered from the journal ever
+ * after, in the order in which the answers came.
  *
- * Guarantees: a replay calls no handler. Refuses: SideEffect calls, before their arguments are looked at, and reads that a
- * committed segment did not make.
+ * Guarantees: a replay calls no handler, and what the agent is given first is what a replay gives it. Refuses: SideEffect
+ * calls, before their arguments are looked at, and reads that a committed segment did not make.
  *
  * @since 0.1.0
  */
@@ -11,11 +12,11 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as Activation from "./Activation.ts"
 import * as State from "./ActivationState.ts"
-import type * as CanonicalJson from "./CanonicalJson.ts"
+import * as CanonicalJson from "./CanonicalJson.ts"
 import * as Journal from "./Journal.ts"
 import * as Tool from "./Tool.ts"
-import * as ToolSchema from "./ToolSchema.ts"
 
 /**
  * `ctx.runTool`.
@@ -30,14 +31,14 @@ export const runTool = (
   State.whenOpen(state, "runTool", (): Effect.Effect<any, any, any> => {
     const refusal = Tool.refuse(call, "ReadOnly")
     if (refusal !== undefined) return Effect.fail(refusal)
-    const args = Tool.encodeArguments(call)
-    if (Result.isFailure(args)) return Effect.fail(args.failure)
-    return journaled(state, {
+    const { failure, success } = call.tool
+    const text = Result.flatMap(Tool.encodeArguments(call), (args) => Tool.argumentsText(call.tool, args))
+    return Result.isFailure(text) ? Effect.fail(text.failure) : read(state, {
       name: call.name,
-      digest: State.digestOf(args.success),
+      digest: CanonicalJson.digest(text.success),
       body: () => Tool.read(call),
-      success: call.tool.success,
-      failure: call.tool.failure
+      success,
+      failure
     })
   })
 
@@ -61,17 +62,80 @@ export const needsApproval = (
     Effect.map((needed) => needed !== false),
     Effect.catchCause(() => Effect.succeed(true))
   )
-  return journaled(state, {
+  return read(state, {
     name: `${tool.name}#approval`,
     digest,
     body: () => asked,
     success: booleans,
-    failure: booleans
+    failure: booleans,
+    // The tool has this rule since its intent was staged: it is not asked about the past.
+    otherwise: true
   }) as Effect.Effect<boolean>
 }
 
 /**
- * The reason a cause gives, and whether it was a failure, a defect or an interruption.
+ * A question to the world.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Question {
+  readonly name: string
+  readonly body: () => Effect.Effect<any, any, any>
+  readonly success: Codec
+  readonly failure: Codec
+}
+
+/**
+ * What a question needs of a codec.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export type Codec = {
+  readonly encode: (value: any) => Result.Result<CanonicalJson.Json, unknown>
+  readonly decode: (json: any) => Result.Result<unknown, unknown>
+}
+
+/**
+ * Asks a question now. `write` journals the answer, and what it gives is done before the answer is handed over.
+ *
+ * @since 0.1.0
+ * @category questions
+ */
+export const ask = (
+  state: State.State,
+  question: Question,
+  write: (outcome: Journal.Outcome) => Effect.Effect<void>
+): Effect.Effect<any, any, any> =>
+  Effect.uninterruptibleMask((restore) =>
+    Effect.gen(function*() {
+      const exit = yield* Effect.exit(restore(Effect.provideContext(question.body(), state.ambient)))
+      const outcome = yield* outcomeOf(state, question, exit)
+      if (!state.closed) yield* write(outcome)
+      return yield* outcome._tag === "Interrupted" ? exit : handOver(question, outcome, exit)
+    })
+  )
+
+/**
+ * Gives a recorded answer when its turn has come; where the agent interrupted the question, it waits for that.
+ *
+ * @since 0.1.0
+ * @category questions
+ */
+export const give = (
+  state: State.State,
+  question: Question,
+  stored: Journal.Stored,
+  outcome: Journal.Outcome
+): Effect.Effect<any, any> =>
+  outcome._tag === "Interrupted" ? Effect.never : Effect.flatMap(state.replay.turn(stored), () => {
+    state.journal.pass(stored)
+    return handOver(question, outcome)
+  })
+
+/**
+ * The reason a cause gives, and whether it was a failure or a defect; `undefined` for an interruption.
  *
  * @since 0.1.0
  * @category causes
@@ -87,101 +151,133 @@ export const firstReason = (
 
 // internal
 
-interface Read {
-  readonly name: string
+interface Read extends Question {
   readonly digest: string
-  readonly body: () => Effect.Effect<any, any, any>
-  readonly success: ToolSchema.ToolSchema<any>
-  readonly failure: ToolSchema.ToolSchema<any>
+  /** What is given where a committed segment did not make this read. */
+  readonly otherwise?: unknown
 }
 
-const booleans = Result.getOrThrow(ToolSchema.make(Schema.Boolean))
+const booleans = Activation.codec(Schema.Boolean)
 
-const journaled = (state: State.State, read: Read): Effect.Effect<any, any, any> => {
-  const { occurrence, outcome } = state.journal.read(state.segment, read.name, read.digest)
-  if (outcome !== undefined) return recorded(state, read, outcome)
-  if (state.segment < state.live) {
+/** Finds the place of a read at once; waits for `pause` before anything is done there. */
+const read = (
+  state: State.State,
+  question: Read,
+  pause: Effect.Effect<void> = Effect.void
+): Effect.Effect<any, any, any> => {
+  const { digest, name } = question
+  const { segment } = state
+  const { occurrence, recorded } = state.journal.read(segment, name, digest)
+  if (recorded !== undefined) return Effect.andThen(pause, replayed(state, question, recorded))
+  if (segment < state.live) {
+    if (question.otherwise !== undefined) return Effect.succeed(question.otherwise)
     return State.abort(
       state,
       new Journal.NonDeterminism({
         agent: state.definition.name,
         key: state.input.key,
-        place: `a read of segment ${state.segment}`,
+        place: `read ${occurrence} of '${name}' in segment ${segment}`,
         recorded: "nothing",
-        asked: `'${read.name}' (arguments ${read.digest})`
+        asked: `'${name}' (arguments ${digest})`
       })
     )
   }
-  return ask(state, read, occurrence)
-}
-
-const recorded = (state: State.State, read: Read, outcome: Journal.ReadOutcome): Effect.Effect<any, any, any> => {
-  switch (outcome._tag) {
-    case "Success":
-      return decode(read, read.success, outcome.value)
-    case "Failure":
-      return Effect.flip(decode(read, read.failure, outcome.error))
-    case "Defect":
-      return Effect.die(new Error(outcome.message))
-    case "Interrupted":
-      return Effect.never
-    case "Suspended": {
-      const reached = Effect.callback<void>((resume) => {
-        state.whenLive.push(() => resume(Effect.void))
-      })
-      return Effect.flatMap(reached, () => journaled(state, read))
-    }
-  }
-}
-
-const ask = (state: State.State, read: Read, occurrence: number): Effect.Effect<any, any, any> => {
-  const { digest, name } = read
-  const row = {
+  const row = (outcome: Journal.Outcome) => ({
     type: "read" as const,
-    segment: state.segment,
+    segment,
     tool: name,
     digest,
     occurrence,
-    outcome: { _tag: "Suspended" as const }
-  }
-  state.inFlight.add(row)
-  return Effect.onExit(Effect.provideContext(read.body(), state.ambient), (exit) =>
-    Effect.suspend(() => {
-      state.inFlight.delete(row)
-      if (state.closed) return Effect.void
-      const outcome = outcomeOf(read, exit)
-      if (Result.isFailure(outcome)) return Effect.die(new Error(outcome.failure))
-      state.journal.write({ ...row, outcome: outcome.success })
-      state.trace.push({ type: "ToolCall", tool: name, argumentsDigest: digest, outcome: outcome.success._tag })
-      return Effect.void
+    outcome
+  })
+  const underWay = row({ _tag: "Suspended" })
+  state.inFlight.add(underWay)
+  const paused = pause === Effect.void ? question : { ...question, body: () => Effect.andThen(pause, question.body()) }
+  return ask(state, paused, (outcome) =>
+    Effect.sync(() => {
+      state.inFlight.delete(underWay)
+      state.journal.write(row(outcome))
+      state.trace.push({ type: "ToolCall", tool: name, argumentsDigest: digest, outcome: outcome._tag })
     }))
 }
 
-const decode = (
-  { name }: Read,
-  schema: ToolSchema.ToolSchema<any>,
-  json: CanonicalJson.Json
-): Effect.Effect<any> => {
-  const decoded = schema.decode(json)
-  return Result.isFailure(decoded)
-    ? Effect.die(new Error(`the journaled result of '${name}' no longer fits its schema`))
-    : Effect.succeed(decoded.success)
+const replayed = (
+  state: State.State,
+  question: Read,
+  stored: Journal.StoredOf<"read">
+): Effect.Effect<any, any, any> => {
+  const { outcome } = stored.row
+  if (outcome._tag !== "Suspended") return give(state, question, stored, outcome)
+  return Effect.callback((resume) => {
+    // Whoever begins the next segment goes on first.
+    const wake = () => resume(read(state, question, Effect.yieldNow))
+    state.whenNext.add(wake)
+    return Effect.sync(() => {
+      state.whenNext.delete(wake)
+    })
+  })
 }
 
-const outcomeOf = (read: Read, exit: Exit.Exit<any, any>): Result.Result<Journal.ReadOutcome, string> => {
-  const misfit = () => `the result of '${read.name}' does not fit its schema`
+const outcomeOf = (
+  state: State.State,
+  question: Question,
+  exit: Exit.Exit<any, any>
+): Effect.Effect<Journal.Outcome> => {
   if (Exit.isSuccess(exit)) {
-    return Result.mapBoth(read.success.encode(exit.value), {
-      onSuccess: (value) => ({ _tag: "Success", value }),
-      onFailure: misfit
-    })
+    return encoded(state, question, question.success.encode(exit.value), (value) => ({ _tag: "Success", value }))
   }
   const reason = firstReason(exit.cause)
-  if (reason === undefined) return Result.succeed({ _tag: "Interrupted" })
-  return reason.kind === "Defect"
-    ? Result.succeed({ _tag: "Defect", message: String(reason.error) })
-    : Result.mapBoth(read.failure.encode(reason.error), {
-      onSuccess: (error) => ({ _tag: "Failure", error }),
-      onFailure: misfit
-    })
+  if (reason?.kind === "Failure") {
+    return encoded(state, question, question.failure.encode(reason.error), (error) => ({ _tag: "Failure", error }))
+  }
+  if (reason !== undefined) return Effect.succeed(defectOf(reason.error))
+  // A body that interrupts itself is no interruption by the agent: nobody would interrupt it again on replay.
+  return Effect.map(
+    Effect.exit(Effect.interruptible(Effect.void)),
+    (probe) =>
+      Exit.isFailure(probe) ? { _tag: "Interrupted" } : defectOf(new Error(`'${question.name}' interrupted itself`))
+  )
 }
+
+const encoded = (
+  state: State.State,
+  { name }: Question,
+  json: Result.Result<CanonicalJson.Json, unknown>,
+  outcome: (json: CanonicalJson.Json) => Journal.Outcome
+): Effect.Effect<Journal.Outcome> => {
+  if (Result.isFailure(json)) {
+    return Effect.succeed(defectOf(new Error(`the result of '${name}' does not fit its schema`)))
+  }
+  const tooLarge = State.sizeIssue(state, JSON.stringify(json.success), `the result of '${name}'`)
+  return tooLarge === undefined ? Effect.succeed(outcome(json.success)) : Effect.orDie(State.abort(state, tooLarge))
+}
+
+const defectOf = (defect: unknown): Journal.Outcome => {
+  const { message, name } = defect instanceof Error ? defect : new Error(String(defect))
+  return { _tag: "Defect", name, message: message.slice(0, 2000) }
+}
+
+/** The answer in the form in which it is journaled: what the agent sees now is what it sees on replay. */
+const handOver = (
+  question: Question,
+  outcome: Journal.Outcome,
+  exit?: Exit.Exit<any, any>
+): Effect.Effect<any, any> => {
+  switch (outcome._tag) {
+    case "Success":
+      return decode(question, question.success.decode(outcome.value))
+    case "Failure":
+      return Effect.flip(decode(question, question.failure.decode(outcome.error)))
+    case "Defect": {
+      const cause = exit !== undefined && Exit.isFailure(exit) ? { cause: Cause.squash(exit.cause) } : undefined
+      return Effect.die(Object.assign(new Error(outcome.message, cause), { name: outcome.name }))
+    }
+    default:
+      return Effect.never
+  }
+}
+
+const decode = ({ name }: Question, decoded: Result.Result<unknown, unknown>): Effect.Effect<any> =>
+  Result.isFailure(decoded)
+    ? Effect.die(new Error(`the journaled answer of '${name}' no longer fits its schema`))
+    : Effect.succeed(decoded.success)

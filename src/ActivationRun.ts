@@ -16,12 +16,13 @@ import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
+import * as Scheduler from "effect/Scheduler"
 import * as Activation from "./Activation.ts"
 import * as ActivationContext from "./ActivationContext.ts"
 import { firstReason, runTool } from "./ActivationReads.ts"
+import * as Segment from "./ActivationSegment.ts"
 import * as State from "./ActivationState.ts"
 import * as Journal from "./Journal.ts"
-import * as StepOrder from "./StepOrder.ts"
 import * as Tool from "./Tool.ts"
 
 /**
@@ -51,25 +52,35 @@ export const run = (
   input: Activation.Input,
   options: Options = {}
 ): Effect.Effect<Activation.Activated, RunError, any> =>
-  Effect.withFiber((parent) => {
+  Effect.withFiber((parent): Effect.Effect<Activation.Activated, RunError> => {
     const { continuation } = input
-    const opened = Journal.open({
-      agent: definition.name,
-      key: input.key,
-      rows: input.rows,
-      committed: continuation?.rows ?? 0,
-      since: continuation?.base.rows ?? 0,
-      segment: continuation?.segment ?? 0
+    const checked = Result.gen(function*() {
+      const journal = yield* Journal.open({
+        agent: definition.name,
+        key: input.key,
+        rows: input.rows,
+        committed: continuation?.rows ?? 0,
+        since: continuation?.base.rows ?? 0,
+        segment: continuation?.segment ?? 0
+      })
+      const left = continuation?.base.state
+      if (left !== undefined) yield* misfit(input, "the state", definition.state.decode(left))
+      return { journal, event: yield* misfit(input, "the event", definition.event.decode(input.event)) }
     })
-    if (Result.isFailure(opened)) return Effect.fail(failed(definition, input, reasonOf(opened.failure), true))
-    const event = definition.event.decode(input.event)
-    if (Result.isFailure(event)) {
-      const misfit = new Activation.Misfit({ what: "the event", key: input.key, detail: event.failure })
-      return Effect.fail(failed(definition, input, reasonOf(misfit), true))
-    }
-    const journal = opened.success
-    return drive((end) => State.make({ definition, input, options, journal, end }, parent), parent, event.success)
-  })
+    if (Result.isFailure(checked)) return Effect.fail(failed(definition, input, reasonOf(checked.failure), true))
+    const { event, journal } = checked.success
+    const again = (rows: ReadonlyArray<Journal.Stored>): State.Ended =>
+      // It requires what this run was given already.
+      run(definition, { ...input, rows: [...input.rows.slice(0, continuation?.rows ?? 0), ...rows] }, options) as any
+    const make = (end: State.State["end"]) => State.make({ definition, input, options, journal, end, again }, parent)
+    const open = continuation?.waiting.filter(({ step }) => isOpen(input, journal, step)) ?? []
+    return continuation !== undefined && open.length > 0
+      ? Effect.sync(() => waitOn(make(() => {}), continuation, open))
+      : drive(make, parent, event)
+  }).pipe(
+    // The agent's own defects are its outcome; these are those of schemas and hooks.
+    Effect.catchDefect((defect) => Effect.fail(failed(definition, input, reasonOf(defect, "Defect"), false)))
+  )
 
 /**
  * Runs an activation again from the journal it left, where everything is law: no handler is called and nothing is asked.
@@ -103,16 +114,39 @@ export const replay = (
  * @category destructors
  */
 export const reasonOf = (error: unknown, kind: Activation.Reason["kind"] = "Failure"): Activation.Reason => {
-  const tag = typeof error === "object" && error !== null && "_tag" in error ?
-    String(error._tag)
-    : error instanceof Error ?
-    error.name
-    : typeof error
-  const text = error instanceof Error ? error.message : typeof error === "string" ? error : ""
-  return { kind, tag, message: text === "" ? `${tag} without a message` : text.slice(0, 2000) }
+  const { _tag, message, name }: { readonly [name: string]: unknown } = Object(error)
+  const tag = typeof _tag === "string" ? _tag : error instanceof Error ? String(name) : typeof error
+  const text = typeof message === "string" ? message : typeof error === "string" ? error : ""
+  return { kind, tag, message: text === "" ? `${tag} without a message` : text.slice(0, 2000).toWellFormed() }
 }
 
 // internal
+
+const misfit = <A>(
+  { key }: Activation.Input,
+  what: string,
+  decoded: Result.Result<A, string>
+): Result.Result<A, Activation.Misfit> =>
+  Result.mapError(decoded, (detail) => new Activation.Misfit({ what, key, detail }))
+
+const isOpen = ({ answers }: Activation.Input, journal: Journal.Journal, step: number): boolean =>
+  answers.every((answer) => answer.step !== step) && journal.answerAt(step) === undefined
+
+/** Keeps waiting: what was answered is written down, and no code of the agent runs. */
+const waitOn = (
+  state: State.State,
+  continuation: Activation.Continuation,
+  waiting: ReadonlyArray<Activation.Waiting>
+): Activation.Activated => {
+  const { from, rows } = state.journal.pending()
+  return {
+    ...Segment.activated(state, {
+      _tag: "Suspended",
+      continuation: { ...continuation, rows: from + rows.length, waiting }
+    }),
+    replay: { base: state.base, segments: continuation.segment }
+  }
+}
 
 /** Runs the agent's function in a fiber of its own, and resumes when that has ended or was ended. */
 const drive = (
@@ -124,26 +158,29 @@ const drive = (
     let ended: State.Ended | undefined
     let fiber: Fiber.Fiber<Activation.Outcome<any, any>, unknown> | undefined
     let timer: Fiber.Fiber<void> | undefined
-    const end = (result: State.Ended): void => {
+    const state = make((result) => {
       ended ??= result
       fiber?.interruptUnsafe()
+    })
+    const finish = (result: State.Ended): void => {
+      timer?.interruptUnsafe()
+      state.closed = true
+      resume(Effect.andThen(logDropped(state), result))
     }
-    const state = make(end)
+    Segment.begin(state)
     fiber = Effect.runForkWith(contextOf(state, parent))(programOf(state, event))
     // It may have suspended before there was a fiber to interrupt.
     if (ended !== undefined) fiber.interruptUnsafe()
-    fiber.addObserver((exit) => {
-      timer?.interruptUnsafe()
-      const result = ended ?? conclude(state, exit)
-      state.closed = true
-      resume(result)
-    })
+    fiber.addObserver((exit) => finish(ended ?? Effect.suspend(() => conclude(state, exit))))
     if (fiber.pollUnsafe() === undefined) {
       const { definition, input } = state
-      const expire = Effect.sync(() => {
+      const expire = Effect.suspend(() => {
         const message = `no end after ${Duration.format(definition.timeout)}`
+        const reason = { kind: "TimedOut" as const, tag: "TimeoutError", message }
+        const timedOut = Effect.fail(failed(definition, input, reason, false))
         state.closed = true
-        end(Effect.fail(failed(definition, input, { kind: "TimedOut", tag: "TimeoutError", message }, false)))
+        state.end(timedOut)
+        return Effect.delay(Effect.sync(() => finish(ended ?? timedOut)), stubborn)
       })
       timer = Effect.runForkWith(parent.context as Context.Context<never>)(Effect.delay(expire, definition.timeout))
     }
@@ -154,31 +191,57 @@ const drive = (
     })
   })
 
+/** How long a fiber that does not heed its interruption is waited for after the timeout. It can do nothing any more. */
+const stubborn = "10 seconds"
+
+const logDropped = ({ definition, input, journal }: State.State): Effect.Effect<void> => {
+  const dropped = journal.dropped()
+  return dropped.length === 0 ? Effect.void : Effect.logWarning(
+    `'${definition.name}' for key '${input.key}' took another way than its uncommitted journal, dropped: ${
+      dropped.join("; ")
+    }`
+  )
+}
+
 const interruptAndAwait = (fiber: Fiber.Fiber<any, any>): Effect.Effect<void> =>
   Effect.callback<void>((resume) => {
     fiber.interruptUnsafe()
     fiber.addObserver(() => resume(Effect.void))
   })
 
-/** The agent's function, with randomness of its own: the same for every run of this event from this base. */
-const programOf = (state: State.State, event: unknown): Effect.Effect<Activation.Outcome<any, any>, unknown> => {
-  const { base, definition, input } = state
-  const program = Effect.withFiber((main) => {
-    state.order = StepOrder.make(main)
-    return definition.activate(ActivationContext.make(state), event)
-  })
+const programOf = (state: State.State, event: unknown): Effect.Effect<Activation.Outcome<any, any>, unknown> =>
   // What the agent requires is in the fiber's context: whoever runs an activation was asked for it.
-  return Random.withSeed(program, [definition.name, input.key, input.offset, base.segment].join("\0")) as any
-}
+  Effect.withFiber((main) => {
+    state.order.begin(main)
+    return Effect.tap(state.definition.activate(ActivationContext.make(state), event), state.order.settle)
+  }) as any
 
-/** The context of the agent's fiber: frozen time, and reads that go through the journal. */
+/** The context of the agent's fiber: time and randomness of its own, fibers that are watched, reads that go by the journal. */
 const contextOf = (state: State.State, parent: Fiber.Fiber<any, any>): Context.Context<never> =>
   Context.merge(
     parent.context as Context.Context<never>,
     Context.make(Clock.Clock, frozenClock(() => state.now, parent.getRef(Clock.Clock))).pipe(
+      Context.add(Random.Random, seededRandom(state)),
+      Context.add(Scheduler.Scheduler, state.order.scheduler),
       Context.add(Tool.Reader, (call) => runTool(state, call))
     )
   )
+
+/** The same for every run of this event from this base. Most agents draw nothing, and seeding is dear. */
+const seededRandom = ({ base, definition, input }: State.State): Random.Random => {
+  let random: Random.Random | undefined
+  const seeded = (): Random.Random =>
+    random ??= Effect.runSync(
+      Random.withSeed(
+        Effect.service(Random.Random),
+        [definition.name, input.key, input.offset, base.segment].join("\0")
+      )
+    )
+  return {
+    nextIntUnsafe: () => seeded().nextIntUnsafe(),
+    nextDoubleUnsafe: () => seeded().nextDoubleUnsafe()
+  }
+}
 
 const frozenClock = (now: () => number, real: Clock.Clock): Clock.Clock => {
   const nanos = () => BigInt(now()) * 1_000_000n
@@ -200,15 +263,14 @@ const conclude = (
 ): Effect.Effect<Activation.Activated, RunError> => {
   const { definition, input } = state
   // A step of a fiber nobody waited for would be lost without a word.
-  if (state.order?.contested() === true) state.fatal ??= State.concurrentStep(state, "of a forked fiber")
+  if (state.order.contested()) state.fatal ??= State.concurrentStep(state, "of a forked fiber")
   if (state.fatal !== undefined) return Effect.fail(failed(definition, input, reasonOf(state.fatal), true))
   if (Exit.isFailure(exit)) return Effect.fail(failed(definition, input, reasonOfCause(exit.cause), false))
   const result = Result.gen(function*() {
-    yield* State.endSegment(state)
-    yield* state.journal.finish()
-    return State.activated(
+    yield* Segment.end(state)
+    return Segment.activated(
       state,
-      yield* exit.value._tag === "Suspend" ? leave(state, exit.value) : finish(state, exit.value)
+      yield* exit.value._tag === "Suspend" ? leave(state, exit.value) : complete(state, exit.value)
     )
   })
   return Result.isFailure(result)
@@ -216,8 +278,8 @@ const conclude = (
     : Effect.succeed(result.success)
 }
 
-const finish = (state: State.State, { output }: Activation.Complete<unknown>) =>
-  Result.map(State.encode(state, state.definition.output, output, "the output"), (json) => {
+const complete = (state: State.State, { output }: Activation.Complete<unknown>) =>
+  Result.map(State.encode(state, state.definition.output, output, "the output"), ({ json }) => {
     state.trace.push({ type: "Completed" })
     return { _tag: "Complete" as const, output: json }
   })
@@ -231,8 +293,8 @@ const leave = (
   if (open.length === 0) return Result.fail(new Activation.NothingPending({ agent: definition.name, key: input.key }))
   return Result.map(
     State.encode(state, definition.state, left.state, "the state"),
-    (json) =>
-      State.suspended(state, open.map(({ id, step }) => ({ type: "intent", id, step })), (rows) => ({
+    ({ json }) =>
+      Segment.suspended(state, open.map(({ id, step }) => ({ type: "intent", id, step })), (rows) => ({
         segment: state.segment + 1,
         step: state.step,
         rows,

@@ -1,6 +1,6 @@
 /**
- * The state of one running activation, and the moves every part of its context is made of: taking a step, ending a segment,
- * suspending, failing for good.
+ * The state of one running activation, and the moves every part of its context is made of: taking a step, ending from outside,
+ * failing for good. How a segment ends and the next begins is in `ActivationSegment.ts`.
  *
  * Guarantees: a step is numbered before it does anything; after the end no move is made.
  *
@@ -13,12 +13,14 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
+import { Scheduler } from "effect/Scheduler"
 import * as Activation from "./Activation.ts"
 import * as CanonicalJson from "./CanonicalJson.ts"
 import type * as Intent from "./Intent.ts"
 import type * as Journal from "./Journal.ts"
 import * as Memory from "./Memory.ts"
-import type * as StepOrder from "./StepOrder.ts"
+import * as ReplayOrder from "./ReplayOrder.ts"
+import * as StepOrder from "./StepOrder.ts"
 import * as Tool from "./Tool.ts"
 
 /**
@@ -29,12 +31,13 @@ import * as Tool from "./Tool.ts"
  */
 export interface Options {
   /**
-   * Appends rows of the uncommitted segment, before the activation goes on. Where the store already holds rows from there
-   * on, it answers those and keeps them.
+   * Makes the rows of the uncommitted segment durable before the activation goes on. They replace what the store holds from
+   * `from` on, if the last row there still has the check `known`; else the store answers what it holds and keeps it.
    */
   readonly append?: (
     from: number,
-    rows: ReadonlyArray<Journal.Stored>
+    rows: ReadonlyArray<Journal.Stored>,
+    known: string | undefined
   ) => Effect.Effect<ReadonlyArray<Journal.Stored>, Activation.ActivationFailed>
   /** Why an intent of this tool cannot be staged here, nobody performing it for instance. */
   readonly refuse?: (tool: Tool.Any) => unknown
@@ -60,6 +63,8 @@ export interface State {
   readonly options: Options
   readonly journal: Journal.Journal
   readonly memory: Memory.Working
+  readonly order: StepOrder.StepOrder
+  readonly replay: ReplayOrder.ReplayOrder
   /** Where a replay starts. */
   readonly base: Activation.Continuation["base"]
   /** The segment that is new; those before it are committed. */
@@ -67,6 +72,8 @@ export interface State {
   /** Clock and randomness of the world, for what runs outside the frozen time: reads and model calls. */
   readonly ambient: Context.Context<never>
   readonly end: (ended: Ended) => void
+  /** This activation, run again with other rows of its uncommitted segment. */
+  readonly again: (rows: ReadonlyArray<Journal.Stored>) => Ended
   readonly intents: Array<Intent.Draft>
   readonly emitted: Array<CanonicalJson.Json>
   readonly trace: Array<Activation.Trace>
@@ -74,9 +81,8 @@ export interface State {
   readonly open: Array<Activation.Awaited>
   /** Reads under way: a suspension records them as such. */
   readonly inFlight: Set<Extract<Journal.Row, { readonly type: "read" }>>
-  /** Called when the replay reaches the segment that is new. */
-  readonly whenLive: Array<() => void>
-  order: StepOrder.StepOrder | undefined
+  /** Called when the next segment begins. */
+  readonly whenNext: Set<() => void>
   segment: number
   step: number
   emissions: number
@@ -84,6 +90,8 @@ export interface State {
   now: number
   /** The memory the new segment leaves, once it has ended. */
   changed: Memory.Stored | undefined
+  /** The check of the last journal row the store is known to hold. */
+  known: string | undefined
   closed: boolean
   /** The failure no `catch` of the agent can undo. */
   fatal: unknown
@@ -96,13 +104,16 @@ export interface State {
  * @category constructors
  */
 export const make = (
-  options: Pick<State, "definition" | "input" | "options" | "journal" | "end">,
+  options: Pick<State, "definition" | "input" | "options" | "journal" | "end" | "again">,
   parent: Fiber.Fiber<any, any>
 ): State => {
   const { definition, input, journal } = options
   const base = input.continuation?.base ?? startOf(input)
   const live = input.continuation?.segment ?? 0
-  const state: State = {
+  for (const { answer, step } of input.answers) {
+    if (journal.answerAt(step) === undefined) journal.write({ type: "answer", segment: live, step, answer })
+  }
+  return {
     ...options,
     memory: Memory.working({
       key: input.key,
@@ -111,6 +122,8 @@ export const make = (
       maxBytes: definition.memoryBytes,
       compact: definition.compact
     }),
+    order: StepOrder.make(parent.getRef(Scheduler)),
+    replay: ReplayOrder.make(journal),
     base,
     live,
     ambient: Context.make(Clock.Clock, parent.getRef(Clock.Clock)).pipe(
@@ -122,21 +135,16 @@ export const make = (
     trace: [],
     open: [],
     inFlight: new Set(),
-    whenLive: [],
-    order: undefined,
+    whenNext: new Set(),
     segment: base.segment,
     step: base.step,
     emissions: 0,
-    now: journal.time(base.segment, input.now),
+    now: input.now,
     changed: undefined,
+    known: input.rows.at(-1)?.check,
     closed: false,
     fatal: undefined
   }
-  if (state.segment < live) journal.time(live, input.now)
-  for (const { answer, step } of input.answers) {
-    if (journal.answer(step) === undefined) journal.write({ type: "answer", segment: live, step, answer })
-  }
-  return state
 }
 
 /**
@@ -145,10 +153,27 @@ export const make = (
  * @since 0.1.0
  * @category moves
  */
-export const abort = <E>(state: State, error: E): Effect.Effect<never, E> => {
-  state.fatal ??= error
-  return Effect.fail(error)
-}
+export const abort = <E>(state: State, error: E): Effect.Effect<never, E> =>
+  Effect.suspend(() => {
+    state.fatal ??= error
+    state.closed = true
+    return Effect.fail(error)
+  })
+
+/**
+ * Ends the activation from outside its fiber: the one that asked is interrupted and never answered.
+ *
+ * @since 0.1.0
+ * @category moves
+ */
+export const stop = (state: State, ended: Ended): Effect.Effect<never> =>
+  Effect.withFiber((asking) => {
+    state.closed = true
+    state.end(ended)
+    // It may stand in an uninterruptible region, or in a branch of a fiber that does.
+    asking.interruptUnsafe()
+    return Effect.interruptible(Effect.never)
+  })
 
 /**
  * Runs the body of a context method unless the activation has ended.
@@ -166,26 +191,28 @@ export const whenOpen = <A, E, R>(
   )
 
 /**
- * Takes the next step, and gives its number.
+ * Takes the next step. `done` is what is done there, in one piece with taking it.
  *
  * @since 0.1.0
  * @category moves
  */
-export const takeStep = (
+export const takeStep = <A>(
   state: State,
-  kind: Journal.StepKind,
-  name: string,
-  digest: string
-): Effect.Effect<number, Activation.StepError> =>
-  Effect.flatMap(state.order!.enter, (alone): Effect.Effect<number, Activation.StepError> => {
-    if (state.closed) return Effect.fail(closedError(state, `${kind} '${name}'`))
-    if (!alone) return abort(state, concurrentStep(state, `${kind} '${name}'`))
-    const number = state.step++
-    const matched = state.journal.step({ segment: state.segment, step: number, kind, name, digest })
-    return Result.isFailure(matched)
-      ? abort(state, matched.failure)
-      : Effect.as(Activation.checkpoint("activation:run", state.input.key), number)
-  })
+  { digest, kind, name }: Pick<Journal.StepPlace, "kind" | "name" | "digest">,
+  done: (step: number) => A
+): Effect.Effect<A, Activation.StepError> => {
+  const what = `${kind} '${name}'`
+  const take = (alone: boolean): Effect.Effect<A, Activation.StepError> => {
+    if (state.closed) return Effect.fail(closedError(state, what))
+    if (!alone) return abort(state, concurrentStep(state, what))
+    const step = state.step++
+    const matched = state.journal.step({ segment: state.segment, step, kind, name, digest })
+    return Result.isFailure(matched) ? abort(state, matched.failure) : Effect.succeed(done(step))
+  }
+  const entered = Effect.andThen(Activation.checkpoint("activation:run", state.input.key), state.order.enter)
+  const recorded = state.journal.stepAt(state.step)
+  return Effect.flatMap(recorded === undefined ? entered : Effect.andThen(state.replay.turn(recorded), entered), take)
+}
 
 /**
  * The refusal of a step beside another one.
@@ -197,146 +224,74 @@ export const concurrentStep = ({ definition, input }: State, step: string): Acti
   new Activation.ConcurrentStepError({ agent: definition.name, key: input.key, step })
 
 /**
- * Ends the segment: its memory is fixed, and checked against the journal where the segment is committed.
- *
- * @since 0.1.0
- * @category moves
- */
-export const endSegment = (state: State): Result.Result<void, Memory.MemoryLimitExceeded | Journal.NonDeterminism> =>
-  Result.flatMap(
-    state.memory.end(),
-    (stored): Result.Result<void, Memory.MemoryLimitExceeded | Journal.NonDeterminism> => {
-      if (state.segment === state.live) state.changed = stored
-      return state.journal.memory(state.segment, stored === undefined ? "unchanged" : digestOf(stored))
-    }
-  )
-
-/**
- * What is to be committed.
- *
- * @since 0.1.0
- * @category moves
- */
-export const activated = (state: State, outcome: Activation.Activated["outcome"]): Activation.Activated => ({
-  outcome,
-  intents: state.intents,
-  emitted: state.emitted,
-  memory: state.changed,
-  journal: state.journal.pending(),
-  trace: state.trace,
-  replay: { base: state.base, segments: state.segment + 1 }
-})
-
-/**
- * How the run goes on from the end of this segment. Reads that are under way are recorded as such.
- *
- * @since 0.1.0
- * @category moves
- */
-export const suspended = (
-  state: State,
-  waiting: ReadonlyArray<Activation.Waiting>,
-  base: (rows: number) => Activation.Continuation["base"] = () => state.base
-): Activation.Activated["outcome"] => {
-  for (const read of state.inFlight) state.journal.write({ ...read, outcome: { _tag: "Suspended" } })
-  state.trace.push({ type: "Suspended", segment: state.segment })
-  const { from, rows } = state.journal.pending()
-  return {
-    _tag: "Suspended",
-    continuation: {
-      version: state.definition.version,
-      segment: state.segment + 1,
-      rows: from + rows.length,
-      waiting,
-      base: base(from + rows.length)
-    }
-  }
-}
-
-/**
- * Suspends: the content of the commit is fixed, the fiber that asked is interrupted from outside and never answered.
- *
- * @since 0.1.0
- * @category moves
- */
-export const suspend = (state: State, waiting: ReadonlyArray<Activation.Waiting>): Effect.Effect<never> => {
-  const ended = endSegment(state)
-  if (Result.isFailure(ended)) return Effect.orDie(abort(state, ended.failure))
-  const outcome = suspended(state, waiting)
-  state.closed = true
-  state.end(Effect.succeed(activated(state, outcome)))
-  return Effect.never
-}
-
-/**
- * Waits at a step: for its answer if it has one, else by suspending.
- *
- * @since 0.1.0
- * @category moves
- */
-export const awaitAnswer = (
-  state: State,
-  waiting: Activation.Waiting
-): Effect.Effect<Journal.Answer, Activation.StepError> => {
-  const answer = state.journal.answer(waiting.step)
-  return answer === undefined ? suspend(state, [waiting]) : Effect.as(nextSegment(state), answer)
-}
-
-/**
- * Goes on from a suspension that is already committed.
- *
- * @since 0.1.0
- * @category moves
- */
-export const nextSegment = (state: State): Effect.Effect<void, Activation.StepError> => {
-  const ended = endSegment(state)
-  if (Result.isFailure(ended)) return Effect.orDie(abort(state, ended.failure))
-  state.segment++
-  state.emissions = 0
-  state.now = state.journal.time(state.segment, state.input.now)
-  if (state.segment === state.live) { for (const wake of state.whenLive.splice(0)) wake() }
-  return Effect.void
-}
-
-/**
- * A value as JSON through its codec, within the agent's limit.
+ * A value as JSON through its codec, with its canonical text, within the agent's limit.
  *
  * @since 0.1.0
  * @category codecs
  */
 export const encode = (
-  { definition, input }: State,
+  state: State,
   codec: Activation.Codec,
   value: unknown,
   what: string
-): Result.Result<CanonicalJson.Json, Activation.TooLarge | Activation.Misfit> =>
-  Result.flatMap(
-    Result.mapError(codec.encode(value), (detail): Activation.TooLarge | Activation.Misfit =>
-      new Activation.Misfit({ what, key: input.key, detail })),
-    (json) => {
-      const bytes = Buffer.byteLength(JSON.stringify(json))
-      const { maxBytes } = definition
-      return bytes > maxBytes
-        ? Result.fail(new Activation.TooLarge({ what, key: input.key, bytes, maxBytes }))
-        : Result.succeed(json)
-    }
-  )
+): Result.Result<
+  { readonly json: CanonicalJson.Json; readonly text: string },
+  Activation.TooLarge | Activation.Misfit
+> =>
+  Result.gen(function*() {
+    const written = yield* Result.mapError(
+      codec.write(value),
+      (detail) => new Activation.Misfit({ what, key: state.input.key, detail })
+    )
+    const tooLarge = sizeIssue(state, written.text, what)
+    return tooLarge === undefined ? written : yield* Result.fail(tooLarge)
+  })
 
 /**
- * The digest of JSON.
+ * The canonical text of JSON, within the agent's limit.
  *
  * @since 0.1.0
  * @category codecs
  */
-export const digestOf = (value: unknown): string => Result.getOrThrow(CanonicalJson.digestOf(value))
+export const canonical = (
+  state: State,
+  json: unknown,
+  what: string
+): Effect.Effect<string, Activation.Misfit | Activation.TooLarge> => {
+  const encoded = CanonicalJson.encode(json)
+  if (Result.isFailure(encoded)) {
+    return Effect.fail(new Activation.Misfit({ what, key: state.input.key, detail: encoded.failure.message }))
+  }
+  const tooLarge = sizeIssue(state, encoded.success, what)
+  return tooLarge === undefined ? Effect.succeed(encoded.success) : abort(state, tooLarge)
+}
 
 /**
- * A duration in milliseconds.
+ * What is wrong with the size of a JSON text, if anything.
  *
  * @since 0.1.0
  * @category codecs
  */
-export const millisOf = (duration: Duration.Input): number => Duration.toMillis(Duration.fromInputUnsafe(duration))
+export const sizeIssue = (
+  { definition: { maxBytes }, input: { key } }: State,
+  text: string,
+  what: string
+): Activation.TooLarge | undefined => {
+  const bytes = Buffer.byteLength(text)
+  return bytes > maxBytes ? new Activation.TooLarge({ what, key, bytes, maxBytes }) : undefined
+}
+
+/**
+ * A duration in milliseconds, 0 for a negative one. Dies where it is endless: waiting always ends.
+ *
+ * @since 0.1.0
+ * @category codecs
+ */
+export const millisOf = (duration: Duration.Input, what: string): Effect.Effect<number> =>
+  Effect.suspend(() => {
+    const millis = Duration.toMillis(Duration.fromInputUnsafe(duration))
+    return Number.isFinite(millis) ? Effect.succeed(millis) : Effect.die(new RangeError(`${what} is not finite`))
+  })
 
 // internal
 

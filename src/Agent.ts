@@ -58,19 +58,19 @@ export type Services<A extends Any> = A["Types"]["R"]
 export interface Schemas {
   readonly event: Schema.Codec<any, any, never, never>
   readonly output: Schema.Codec<any, any, never, never>
-  /** The entries of its working memory. */
+  /** The entries of its working memory, by names of its choice. */
   readonly memory?: Memory.Entries
-  /** What `Agent.suspend` may leave. */
+  /** What `Agent.suspend` may leave. Without it an agent cannot. */
   readonly state?: Schema.Codec<any, any, never, never>
   /** Stored with every event, journal, state and memory. Default "1". */
   readonly version?: string
-  /** How long one activation may run, reads included. Default 5 minutes. */
+  /** How long one activation may run, reads included; a durable wait is none of it. Positive; default 5 minutes. */
   readonly timeout?: Duration.Input
-  /** Durable: the attempts are counted in the store. Default: none. */
+  /** When a failed activation runs again. Durable: the attempts are counted in the store. Default: never. */
   readonly retry?: Schedule.Schedule<unknown, unknown, never, never>
   /** The cap of the working memory as JSON, in bytes. Default 256 KiB. */
   readonly memoryBytes?: number
-  /** What to keep when the memory is over its cap. */
+  /** What to keep when the memory is over its cap: pure, it runs again on every replay. */
   readonly compact?: Memory.Compact
   /** The limit of an event, output, state, argument or result as JSON, in bytes. Default 1 MiB. */
   readonly maxBytes?: number
@@ -93,7 +93,8 @@ export type StateOf<S> = S extends { readonly state: infer State extends Schema.
 export type EntriesOf<S> = S extends { readonly memory: infer Entries extends Memory.Entries } ? Entries : {}
 
 /**
- * Defines an agent. Throws `AgentDefinitionError` for a name that does not match `[A-Za-z0-9_-]{1,64}`.
+ * Defines an agent. Throws `AgentDefinitionError` for a name that does not match `[A-Za-z0-9_-]{1,64}`, and for options that
+ * could only be wrong.
  *
  * @since 0.1.0
  * @category constructors
@@ -106,9 +107,6 @@ export const make = <const Name extends string, S extends Schemas, E, R extends 
     event: S["event"]["Type"]
   ) => Effect.Effect<Activation.Outcome<S["output"]["Type"], StateOf<S>>, E, R>
 ): Agent<Name, S["event"]["Type"], S["output"]["Type"], R> => {
-  if (typeof name !== "string" || !/^[A-Za-z0-9_-]{1,64}$/.test(name)) {
-    throw new AgentDefinitionError({ agent: String(name).slice(0, 80), reason: "a name matches [A-Za-z0-9_-]{1,64}" })
-  }
   const definition: Activation.Definition = {
     name,
     version: schemas.version ?? "1",
@@ -122,6 +120,8 @@ export const make = <const Name extends string, S extends Schemas, E, R extends 
     maxBytes: schemas.maxBytes ?? 1024 * 1024,
     activate
   }
+  const reason = definitionIssue(definition)
+  if (reason !== undefined) throw new AgentDefinitionError({ agent: String(name).slice(0, 80), reason })
   // The types are carried in the signature only.
   return { name, definition, retry: schemas.retry, Types: undefined as any }
 }
@@ -157,7 +157,10 @@ export interface ActivateOptions<Event> {
   readonly memory?: Memory.Stored
   /** The time the activation reads, in milliseconds. Default 0. */
   readonly now?: number
-  /** The suspended activation to go on from, and what it is answered, by step. */
+  /**
+   * The suspended activation to go on from, and what it is answered, by step. While an answer is missing it keeps waiting,
+   * and no code of the agent runs.
+   */
   readonly resume?: {
     readonly from: Activation.Activated
     readonly answers: { readonly [step: number]: Intent.Result | Activation.StepAnswer["answer"] }
@@ -166,7 +169,7 @@ export interface ActivateOptions<Event> {
 
 /**
  * The pure step, for tests: runs one activation and gives its outcome, intents, trace, memory and journal. Nothing is stored
- * and nothing performed; only the handlers of its reads are required.
+ * and nothing performed; only the handlers of its reads are required. Dies for a resume that does not fit what is resumed.
  *
  * @since 0.1.0
  * @category testing
@@ -176,28 +179,36 @@ export const activate = <Name extends string, Event, Output, R>(
   options: ActivateOptions<Event>
 ): Effect.Effect<Activation.Activated, ActivationRun.RunError, Exclude<R, Tool.Intents<any>>> => {
   const { definition } = agent
-  const from = options.resume?.from
-  const continuation = from?.outcome._tag === "Suspended" ? from.outcome.continuation : undefined
-  const rows = from?.journal.rows ?? []
-  return Effect.flatMap(Effect.orDie(Effect.fromResult(definition.event.encode(options.event))), (event) =>
-    Effect.map(
-      ActivationRun.run(definition, {
-        key: options.key,
-        seq: options.seq ?? 0,
-        offset: 0,
-        event,
-        now: options.now ?? 0,
-        memory: options.memory ?? {},
-        continuation,
-        rows,
-        answers: Object.entries(options.resume?.answers ?? {}).map(([step, answer]) => ({
-          step: Number(step),
-          answer: "_tag" in answer ? { type: "intent", result: answer } : answer
-        }))
-      }),
-      // The whole journal, so that the next resume needs nothing but this result.
-      (activated) => ({ ...activated, journal: { from: 0, rows: [...rows, ...activated.journal.rows] } })
-    ))
+  const { event, key, memory = {}, now = 0, resume, seq = 0 } = options
+  const outcome = resume?.from.outcome
+  const continuation = outcome?._tag === "Suspended" ? outcome.continuation : undefined
+  const rows = resume?.from.journal.rows ?? []
+  const answers = Object.entries(resume?.answers ?? {}).map(([step, answer]): Activation.StepAnswer => ({
+    step: Number(step),
+    answer: "_tag" in answer ? { type: "intent", result: answer } : answer
+  }))
+  const stray = answers.find(({ step }) => continuation?.waiting.every((waiting) => waiting.step !== step))
+  const issue = resume !== undefined && continuation === undefined ?
+    `'${agent.name}' did not suspend`
+    : stray !== undefined ?
+    `'${agent.name}' does not wait at step ${stray.step}`
+    : undefined
+  return Effect.gen(function*() {
+    if (issue !== undefined) return yield* Effect.die(new Error(issue))
+    const activated = yield* ActivationRun.run(definition, {
+      key,
+      seq,
+      offset: seq,
+      event: yield* Effect.orDie(Effect.fromResult(definition.event.encode(event))),
+      now,
+      memory,
+      continuation,
+      rows,
+      answers
+    })
+    // The whole journal, so that the next resume needs nothing but this result.
+    return { ...activated, journal: { from: 0, rows: [...rows, ...activated.journal.rows] } }
+  })
 }
 
 /**
@@ -213,4 +224,25 @@ export class AgentDefinitionError extends Schema.TaggedError<AgentDefinitionErro
   override get message() {
     return `agent '${this.agent}': ${this.reason}`
   }
+}
+
+// internal
+
+const definitionIssue = (definition: Activation.Definition): string | undefined => {
+  const { entries, maxBytes, memoryBytes, name, timeout, version } = definition
+  const unbounded = Object.keys(entries).find((entry) => {
+    const { maxItems } = entries[entry]!
+    return maxItems !== undefined && !(Number.isInteger(maxItems) && maxItems > 0)
+  })
+  return typeof name !== "string" || !/^[A-Za-z0-9_-]{1,64}$/.test(name) ?
+    "a name matches [A-Za-z0-9_-]{1,64}"
+    : version === "" ?
+    "'version' is empty"
+    : Duration.toMillis(timeout) <= 0 ?
+    "'timeout' is not positive"
+    : !(memoryBytes > 0) || !(maxBytes > 0) ?
+    "'memoryBytes' and 'maxBytes' are positive"
+    : unbounded === undefined ?
+    undefined
+    : `'maxItems' of the list '${unbounded}' is a whole number from 1 up`
 }

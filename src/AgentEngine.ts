@@ -256,8 +256,8 @@ const deliver = (engine: Engine, snapshot: AgentStore.Snapshot) =>
     const { key, offset, revision } = snapshot
     const claimed = { agent: name, key, offset, revision }
     let overtaken = false
-    const append = (from: number, rows: ReadonlyArray<Journal.Stored>) =>
-      engine.store.append({ ...claimed, from, rows }).pipe(
+    const append = (from: number, rows: ReadonlyArray<Journal.Stored>, known: string | undefined) =>
+      engine.store.append({ ...claimed, from, rows, known }).pipe(
         Effect.retry({ schedule: storeRetries, while: (error) => error._tag === "StoreError" }),
         Effect.mapError((error) => {
           overtaken = error._tag === "CommitConflict"

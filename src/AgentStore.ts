@@ -41,12 +41,14 @@ export class AgentStore extends Context.Service<AgentStore, {
     readonly busy: (agent: string, key: string) => boolean
   }) => Effect.Effect<ReadonlyArray<Snapshot>, StoreError>
   /**
-   * Appends rows of an uncommitted segment. Where rows already stand at `from`, they are answered and kept.
+   * Puts rows of an uncommitted segment in the place of those from `from` on, if the last row that stands has the check
+   * `known` (`undefined` where there is none). Else somebody else was there: answers the rows from `from` on and keeps them.
    */
   readonly append: (
     rows: Claimed & {
       readonly from: number
       readonly rows: ReadonlyArray<Journal.Stored>
+      readonly known: string | undefined
     }
   ) => Effect.Effect<ReadonlyArray<Journal.Stored>, CommitConflict | StoreError>
   /** Commits an activation, all or nothing. */

@@ -2,92 +2,16 @@
  * What an activation already knows. The run of an event is a row of segments, each ended by a suspension and committed with
  * it; when the agent's function is run again from its start, the journal answers for every committed segment.
  *
- * Guarantees: in committed segments the journal is law. Refuses: a step or emission that differs from the recorded one
+ * Guarantees: in committed segments the journal is law. Refuses: a step, emission or memory that differs from the recorded one
  * (`NonDeterminism`, showing both sides) and rows that are doubled, missing or swapped (`JournalDamaged`).
  *
  * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as CanonicalJson from "./CanonicalJson.ts"
-import type * as Intent from "./Intent.ts"
+import { findDamage, isFollowed, type Row, seal, type StepPlace, type Stored, type StoredOf } from "./JournalRow.ts"
 
-/**
- * The kinds of steps that move the cursor.
- *
- * @since 0.1.0
- * @category models
- */
-export type StepKind = "act" | "request" | "approval" | "sleep" | "receive" | "model"
-
-/**
- * What a step was answered.
- *
- * @since 0.1.0
- * @category models
- */
-export type Answer =
-  | { readonly type: "intent"; readonly result: Intent.Result }
-  | { readonly type: "decision"; readonly approved: boolean; readonly by: string }
-  | { readonly type: "slept" }
-  | { readonly type: "message"; readonly message: CanonicalJson.Json; readonly offset: number }
-  | { readonly type: "timeout" }
-  | { readonly type: "reply"; readonly reply: CanonicalJson.Json }
-
-/**
- * How a read ended.
- *
- * @since 0.1.0
- * @category models
- */
-export type ReadOutcome =
-  | { readonly _tag: "Success"; readonly value: CanonicalJson.Json }
-  | { readonly _tag: "Failure"; readonly error: CanonicalJson.Json }
-  | { readonly _tag: "Defect"; readonly message: string }
-  /** It was interrupted by the agent, a lost race for instance: on replay it waits to be interrupted again. */
-  | { readonly _tag: "Interrupted" }
-  /** It was under way when the activation suspended: on replay it is asked again in the segment that is new. */
-  | { readonly _tag: "Suspended" }
-
-/**
- * One thing an activation knows.
- *
- * @since 0.1.0
- * @category models
- */
-export type Row =
-  | { readonly type: "time"; readonly segment: number; readonly at: number }
-  | {
-    readonly type: "read"
-    readonly segment: number
-    readonly tool: string
-    readonly digest: string
-    readonly occurrence: number
-    readonly outcome: ReadOutcome
-  }
-  | {
-    readonly type: "step"
-    readonly segment: number
-    readonly step: number
-    readonly kind: StepKind
-    readonly name: string
-    readonly digest: string
-  }
-  | { readonly type: "answer"; readonly segment: number; readonly step: number; readonly answer: Answer }
-  | { readonly type: "emit"; readonly segment: number; readonly index: number; readonly digest: string }
-  | { readonly type: "memory"; readonly segment: number; readonly digest: string }
-
-/**
- * A row as it is stored: its place, and a check that covers it and every row before it.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Stored {
-  readonly position: number
-  readonly check: string
-  readonly row: Row
-}
+export * from "./JournalRow.ts"
 
 /**
  * A journal being replayed and written.
@@ -98,47 +22,33 @@ export interface Stored {
 export interface Journal {
   /** The time of a segment: recorded, or `now` for one that starts. */
   readonly time: (segment: number, now: number) => number
-  /** The place of a read, and how it ended if that is known. */
-  readonly read: (segment: number, tool: string, digest: string) => ReadPlace
-  readonly step: (step: StepPlace) => Result.Result<void, NonDeterminism>
-  readonly answer: (step: number) => Answer | undefined
+  /**
+   * The next place of a read, and the row that stands there. Not its start order, so that concurrent reads find theirs again.
+   */
+  readonly read: (segment: number, tool: string, digest: string) => {
+    readonly occurrence: number
+    readonly recorded: StoredOf<"read"> | undefined
+  }
+  /** The row of a step, if there is one. */
+  readonly stepAt: (step: number) => StoredOf<"step"> | undefined
+  /** Takes a step. */
+  readonly step: (place: StepPlace) => Result.Result<void, NonDeterminism>
+  /** The answer of a step, if there is one. */
+  readonly answerAt: (step: number) => StoredOf<"answer"> | undefined
   readonly emit: (segment: number, index: number, digest: string) => Result.Result<void, NonDeterminism>
-  /** The digest of the memory at the end of a segment, or "unchanged". */
-  readonly memory: (segment: number, digest: string) => Result.Result<void, NonDeterminism>
+  /** Ends a segment, with the number of its emissions and the digest of the memory it wrote. */
+  readonly end: (segment: number, emissions: number, memory: string | undefined) => Result.Result<void, NonDeterminism>
   readonly write: (row: Row) => void
-  /** Fails when a committed step was not taken again by the time the activation leaves the committed segments. */
-  readonly finish: () => Result.Result<void, NonDeterminism>
+  /** Whether everything its segment knows from before a row was given out again. */
+  readonly isNext: (stored: Stored) => boolean
+  /** Notes that a row was given out again. */
+  readonly pass: (stored: Stored) => void
+  /** How many rows were given out or written. */
+  readonly passed: () => number
   /** Where the rows of the uncommitted segment start, and those rows. */
   readonly pending: () => { readonly from: number; readonly rows: ReadonlyArray<Stored> }
-  /** Takes over the rows a store already held for the uncommitted segment. */
-  readonly adopt: (rows: ReadonlyArray<Stored>) => Result.Result<void, JournalDamaged>
-  /** The rows of an uncommitted segment that did not match and were dropped. */
-  readonly dropped: () => number
-}
-
-/**
- * The place of a read: not its start order, so that concurrent reads find theirs again.
- *
- * @since 0.1.0
- * @category models
- */
-export interface ReadPlace {
-  readonly occurrence: number
-  readonly outcome: ReadOutcome | undefined
-}
-
-/**
- * The place of a step, with what is done there.
- *
- * @since 0.1.0
- * @category models
- */
-export interface StepPlace {
-  readonly segment: number
-  readonly step: number
-  readonly kind: StepKind
-  readonly name: string
-  readonly digest: string
+  /** Why rows of an uncommitted segment were dropped: it was a cache, and the activation took another way this time. */
+  readonly dropped: () => ReadonlyArray<string>
 }
 
 /**
@@ -153,7 +63,7 @@ export interface Options {
   readonly rows: ReadonlyArray<Stored>
   /** So many rows are committed and law; the rest is a cache. */
   readonly committed: number
-  /** The rows before this position belong to states an explicit `Suspend` left behind: checked, and not replayed. */
+  /** The rows before this position belong to states an explicit `Suspend` left behind, and are not replayed. */
   readonly since: number
   /** The segment that is being run: those before it are committed. */
   readonly segment: number
@@ -166,7 +76,7 @@ export interface Options {
  * @category constructors
  */
 export const open = (options: Options): Result.Result<Journal, JournalDamaged> => {
-  const damage = findDamage(options.rows, options.committed)
+  const damage = findDamage(options.rows, options)
   return damage === undefined
     ? Result.succeed(make(options))
     : Result.fail(new JournalDamaged({ agent: options.agent, key: options.key, ...damage }))
@@ -209,155 +119,189 @@ export class JournalDamaged extends Schema.TaggedError<JournalDamaged>()("Journa
 
 // internal
 
-const seal = (previous: string, position: number, row: Row): Stored => ({
-  position,
-  // Half a digest: this guards against mix-ups, not against forgery.
-  check: CanonicalJson.digest(`${previous}${position}${JSON.stringify(row)}`).slice(0, 32),
-  row
-})
-
-const findDamage = (rows: ReadonlyArray<Stored>, committed: number) => {
-  let previous = ""
-  for (let position = 0; position < rows.length; position++) {
-    const stored = rows[position]!
-    if (stored.position !== position) return { position, reason: `found row ${stored.position}` }
-    if (seal(previous, position, stored.row).check !== stored.check) {
-      return { position, reason: "the row is not the one that was written" }
-    }
-    previous = stored.check
-  }
-  return rows.length < committed ? { position: rows.length, reason: `${committed} rows were committed` } : undefined
+interface Segment {
+  at: number | undefined
+  memory: string | undefined
+  readonly reads: Map<string, Array<StoredOf<"read">>>
+  readonly emits: Array<StoredOf<"emit">>
+  /** What is given out in the order in which it was written. */
+  readonly order: Array<Stored>
+  next: number
 }
-
-/** What a segment that wrote no memory is recorded with. */
-const unchanged = "unchanged"
-
-const readKey = (segment: number, tool: string, digest: string) => `${segment}|${tool}|${digest}`
 
 const show = (place: StepPlace) => `${place.kind} '${place.name}' (arguments ${place.digest}, segment ${place.segment})`
 
 const make = (options: Options): Journal => {
   const { agent, committed, key } = options
-  const times = new Map<number, number>()
-  const reads = new Map<string, ReadOutcome>()
-  const steps = new Map<number, StepPlace & { readonly position: number }>()
-  const answers = new Map<number, Answer>()
-  const emits = new Map<string, string>()
-  const memories = new Map<number, string>()
+  const rows: Array<Stored> = []
+  const segments = new Map<number, Segment>()
+  const steps = new Map<number, StoredOf<"step">>()
+  const answers = new Map<number, StoredOf<"answer">>()
   const occurrences = new Map<string, number>()
-  const taken = new Set<string>()
-  let rows: Array<Stored> = []
-  let dropped = 0
+  const asked = new Set<Stored>()
+  const passed = new Set<Stored>()
+  const drops: Array<string> = []
+
+  const segmentOf = (number: number): Segment => {
+    const known = segments.get(number)
+    if (known !== undefined) return known
+    const segment = { at: undefined, memory: undefined, reads: new Map(), emits: [], order: [], next: 0 }
+    segments.set(number, segment)
+    return segment
+  }
 
   const keep = (stored: Stored): void => {
     rows.push(stored)
     if (stored.position < options.since) return
-    const row = stored.row
+    const { row } = stored
+    const segment = segmentOf(row.segment)
+    if (isFollowed(row)) segment.order.push(stored)
     switch (row.type) {
       case "time":
-        times.set(row.segment, row.at)
+        segment.at = row.at
         return
-      case "read":
-        reads.set(`${readKey(row.segment, row.tool, row.digest)}|${row.occurrence}`, row.outcome)
+      case "read": {
+        const place = `${row.tool}|${row.digest}`
+        const places = segment.reads.get(place) ?? []
+        places[row.occurrence] = stored as StoredOf<"read">
+        segment.reads.set(place, places)
         return
+      }
       case "step":
-        steps.set(row.step, { ...row, position: stored.position })
+        steps.set(row.step, stored as StoredOf<"step">)
         return
       case "answer":
-        answers.set(row.step, row.answer)
+        answers.set(row.step, stored as StoredOf<"answer">)
         return
       case "emit":
-        emits.set(`${row.segment}|${row.index}`, row.digest)
+        segment.emits[row.index] = stored as StoredOf<"emit">
         return
       case "memory":
-        memories.set(row.segment, row.digest)
+        segment.memory = row.digest
     }
   }
 
-  // A cached row that no longer fits takes everything after it along: those rows were obtained on another way.
-  const dropFrom = (position: number): void => {
-    const kept = rows.slice(0, position)
-    dropped += rows.length - kept.length
-    rows = []
-    for (const map of [times, reads, steps, answers, emits, memories]) map.clear()
-    for (const stored of kept) keep(stored)
+  const pass = (stored: Stored): void => {
+    asked.add(stored)
+    passed.add(stored)
   }
 
-  const write = (row: Row): void => keep(seal(rows.length === 0 ? "" : rows[rows.length - 1]!.check, rows.length, row))
+  const write = (row: Row): void => {
+    const stored = seal(rows.at(-1)?.check ?? "", rows.length, row)
+    pass(stored)
+    keep(stored)
+  }
 
-  const differs = (place: string, recorded: string, asked: string) =>
-    Result.fail(new NonDeterminism({ agent, key, place, recorded, asked }))
+  const isLaw = (segment: number): boolean => segment < options.segment
 
-  const isLaw = (segment: number) => segment < options.segment
+  const differs = (place: string, recorded: string, now: string) =>
+    Result.fail(new NonDeterminism({ agent, key, place, recorded, asked: now }))
+
+  // A cached row that no longer fits takes what follows it along: it was obtained on another way. What this run has asked for
+  // already stays.
+  const dropFrom = (position: number, reason: string): void => {
+    const kept = rows.slice(0, position)
+    const gone = rows.slice(position)
+    drops.push(`${gone.filter((stored) => !asked.has(stored)).length} rows from ${reason}`)
+    rows.length = 0
+    for (const index of [segments, steps, answers]) index.clear()
+    for (const stored of kept) keep(stored)
+    for (const stored of gone) if (asked.has(stored)) write(stored.row)
+  }
 
   for (const stored of options.rows) keep(stored)
 
   return {
-    time: (segment, now) => {
-      const at = times.get(segment)
+    time: (number, now) => {
+      const { at } = segmentOf(number)
       if (at !== undefined) return at
-      write({ type: "time", segment, at: now })
+      write({ type: "time", segment: number, at: now })
       return now
     },
+
     read: (segment, tool, digest) => {
-      const place = readKey(segment, tool, digest)
-      const occurrence = occurrences.get(place) ?? 0
-      occurrences.set(place, occurrence + 1)
-      return { occurrence, outcome: reads.get(`${place}|${occurrence}`) }
+      const place = `${tool}|${digest}`
+      const counter = `${segment}|${place}`
+      const occurrence = occurrences.get(counter) ?? 0
+      occurrences.set(counter, occurrence + 1)
+      const recorded = segmentOf(segment).reads.get(place)?.[occurrence]
+      if (recorded !== undefined) asked.add(recorded)
+      return { occurrence, recorded }
     },
+
+    stepAt: (step) => steps.get(step),
+
     step: (place) => {
-      taken.add(`step ${place.step}`)
       const recorded = steps.get(place.step)
       if (recorded !== undefined) {
-        const same = recorded.kind === place.kind && recorded.name === place.name && recorded.digest === place.digest
-          && recorded.segment === place.segment
-        if (same) return Result.void
-        if (recorded.position < committed) return differs(`step ${place.step}`, show(recorded), show(place))
-        dropFrom(recorded.position)
+        const { position, row } = recorded
+        const isSame = row.kind === place.kind && row.name === place.name && row.digest === place.digest
+          && row.segment === place.segment
+        if (isSame) {
+          pass(recorded)
+          return Result.void
+        }
+        if (isLaw(row.segment)) return differs(`step ${place.step}`, show(row), show(place))
+        dropFrom(position, `step ${place.step}: recorded ${show(row)}, now ${show(place)}`)
       } else if (isLaw(place.segment)) {
         return differs(`step ${place.step}`, "nothing", show(place))
       }
       write({ type: "step", ...place })
       return Result.void
     },
-    answer: (step) => answers.get(step),
+
+    answerAt: (step) => {
+      const recorded = answers.get(step)
+      if (recorded !== undefined) asked.add(recorded)
+      return recorded
+    },
+
     emit: (segment, index, digest) => {
       const place = `emission ${index} of segment ${segment}`
-      taken.add(place)
-      const recorded = emits.get(`${segment}|${index}`)
-      if (isLaw(segment)) return recorded === digest ? Result.void : differs(place, recorded ?? "nothing", digest)
-      if (recorded !== digest) write({ type: "emit", segment, index, digest })
-      return Result.void
-    },
-    memory: (segment, digest) => {
-      const recorded = memories.get(segment) ?? unchanged
-      if (isLaw(segment)) {
-        return recorded === digest ? Result.void : differs(`the memory of segment ${segment}`, recorded, digest)
+      const recorded = segmentOf(segment).emits[index]
+      if (recorded?.row.digest === digest) {
+        pass(recorded)
+        return Result.void
       }
-      if (recorded !== digest) write({ type: "memory", segment, digest })
+      if (isLaw(segment)) return differs(place, recorded?.row.digest ?? "nothing", digest)
+      if (recorded !== undefined) dropFrom(recorded.position, place)
+      write({ type: "emit", segment, index, digest })
       return Result.void
     },
+
+    end: (number, emissions, memory) => {
+      const { emits, memory: recorded, order } = segmentOf(number)
+      if (isLaw(number)) {
+        const step = order.find((stored) => stored.row.type === "step" && !passed.has(stored)) as
+          | StoredOf<"step">
+          | undefined
+        if (step !== undefined) return differs(`step ${step.row.step}`, show(step.row), "nothing")
+        if (emits.length > emissions) {
+          return differs(`emission ${emissions} of segment ${number}`, emits[emissions]!.row.digest, "nothing")
+        }
+        return recorded === memory
+          ? Result.void
+          : differs(`the memory of segment ${number}`, recorded ?? "unchanged", memory ?? "unchanged")
+      }
+      // What an earlier run knew and this one did not ask for is no part of what is committed.
+      const unused = order.find((stored) => !asked.has(stored))
+      if (unused !== undefined) dropFrom(unused.position, `position ${unused.position}, which nobody asked for`)
+      if (memory !== undefined) write({ type: "memory", segment: number, digest: memory })
+      return Result.void
+    },
+
     write,
-    finish: () => {
-      for (const { position, row } of rows) {
-        if (position < options.since || position >= committed) continue
-        if (row.type === "step" && !taken.has(`step ${row.step}`)) {
-          return differs(`step ${row.step}`, show(row), "nothing")
-        }
-        if (row.type === "emit" && !taken.has(`emission ${row.index} of segment ${row.segment}`)) {
-          return differs(`emission ${row.index} of segment ${row.segment}`, row.digest, "nothing")
-        }
-      }
-      return Result.void
+
+    isNext: (stored) => {
+      const segment = segmentOf(stored.row.segment)
+      while (segment.next < segment.order.length && passed.has(segment.order[segment.next]!)) segment.next++
+      const next = segment.order[segment.next]
+      return next === undefined || next.position >= stored.position
     },
+
+    pass,
+    passed: () => passed.size,
     pending: () => ({ from: committed, rows: rows.slice(committed) }),
-    adopt: (stored) => {
-      const damage = findDamage([...rows.slice(0, committed), ...stored], committed)
-      if (damage !== undefined) return Result.fail(new JournalDamaged({ agent, key, ...damage }))
-      dropFrom(committed)
-      for (const row of stored) keep(row)
-      return Result.void
-    },
-    dropped: () => dropped
+    dropped: () => drops
   }
 }

@@ -3,14 +3,14 @@
  * activation that wrote them.
  *
  * Guarantees: what an activation wrote and did not commit is never seen. Refuses: more bytes than the cap
- * (`MemoryLimitExceeded`), after the compaction hook had its chance.
+ * (`MemoryLimitExceeded`), after the compaction hook had its chance, and values that do not fit (`MemoryMisfit`).
  *
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import type * as CanonicalJson from "./CanonicalJson.ts"
+import * as CanonicalJson from "./CanonicalJson.ts"
 
 /**
  * One entry of a memory. `maxItems` is set for lists: the oldest items give way.
@@ -41,7 +41,8 @@ export type Entries = { readonly [name: string]: Entry<any> }
 export type Value<E> = E extends Entry<infer A> ? A : never
 
 /**
- * The memory an activation works on.
+ * The memory an activation works on. A value that was read and changed in place is kept only when it is set. An entry whose
+ * stored value fits its schema no more is a defect where it is read.
  *
  * @since 0.1.0
  * @category models
@@ -55,7 +56,8 @@ export interface Memory<M> {
 }
 
 /**
- * What a memory may do when it is over its cap: given the entries as JSON and the bytes over it, the entries to keep.
+ * What a memory does when it is over its cap: given the entries as JSON and the bytes over it, the entries to keep. Runs at
+ * the end of a segment, before its commit, and again on every replay: it looks at nothing but what it is given.
  *
  * @since 0.1.0
  * @category models
@@ -82,7 +84,7 @@ export const entry = <S extends Schema.Codec<any, any, never, never>>(
 ): Entry<S["Type"]> => ({ schema: Schema.toCodecJson(schema) as any, initial, maxItems: undefined })
 
 /**
- * A list that keeps its newest `maxItems` items, empty at first.
+ * A list that keeps its newest `maxItems` items, at least 1, empty at first.
  *
  * @since 0.1.0
  * @category constructors
@@ -104,10 +106,21 @@ export const list = <S extends Schema.Codec<any, any, never, never>>(
  */
 export interface Working {
   readonly memory: Memory<any>
-  /** Ends a segment: the memory to commit, `undefined` where nothing was written. Dies where a value does not fit its schema. */
-  readonly end: () => Result.Result<Stored | undefined, MemoryLimitExceeded>
+  /** Ends a segment: the memory to commit, `undefined` where nothing was written. */
+  readonly end: () => Result.Result<Ended | undefined, MemoryLimitExceeded | MemoryMisfit>
   /** The memory as of the last ended segment. */
   readonly stored: () => Stored
+}
+
+/**
+ * The memory a segment leaves, and the digest of its canonical text.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Ended {
+  readonly stored: Stored
+  readonly digest: string
 }
 
 /**
@@ -127,22 +140,48 @@ export const working = (options: {
   let stored = options.stored
   const values = new Map<string, unknown>()
   const written = new Set<string>()
+
   const of = (name: string): Entry<any> => {
     if (Object.hasOwn(entries, name)) return entries[name]!
     throw new TypeError(`no memory entry '${name}'`)
   }
+
   const get = (name: string): any => {
+    const { initial, schema } = of(name)
     if (!values.has(name)) {
-      const { initial, schema } = of(name)
       values.set(name, Object.hasOwn(stored, name) ? Schema.decodeUnknownSync(schema)(stored[name]) : initial())
     }
     return values.get(name)
   }
+
   const set = (name: string, value: any): void => {
     const { maxItems } = of(name)
     values.set(name, maxItems !== undefined && value.length > maxItems ? value.slice(-maxItems) : value)
     written.add(name)
   }
+
+  const misfit = (entry: string, detail: string) => new MemoryMisfit({ key, entry, detail })
+
+  const textOf = (json: unknown) =>
+    Result.mapError(CanonicalJson.encode(json), ({ path, reason }) => misfit(path, reason))
+
+  const compacted = (next: Stored, bytes: number): Result.Result<string, MemoryLimitExceeded | MemoryMisfit> =>
+    Result.gen(function*() {
+      const kept = yield* Result.try({
+        try: () => compact?.(next, bytes - maxBytes) ?? next,
+        catch: (error) => misfit("compact", String(error))
+      })
+      const left = yield* textOf(kept)
+      if (size(left) > maxBytes) {
+        return yield* Result.fail(new MemoryLimitExceeded({ key, bytes: size(left), maxBytes }))
+      }
+      values.clear()
+      stored = kept
+      return left
+    })
+
+  const ended = (text: string): Ended => ({ stored, digest: CanonicalJson.digest(text) })
+
   return {
     memory: {
       get: (name) => Effect.sync(() => get(name)),
@@ -150,19 +189,24 @@ export const working = (options: {
       update: (name, f) => Effect.sync(() => set(name, f(get(name)))),
       append: (name, item) => Effect.sync(() => set(name, [...get(name), item]))
     },
-    end: () => {
-      if (written.size === 0) return Result.succeed(undefined)
-      const next: Record<string, CanonicalJson.Json> = { ...stored }
-      for (const name of written) next[name] = Schema.encodeUnknownSync(of(name).schema)(values.get(name))
-      written.clear()
-      const bytes = size(next)
-      const kept = bytes <= maxBytes || compact === undefined ? next : compact(next, bytes - maxBytes)
-      const left = kept === next ? bytes : size(kept)
-      if (left > maxBytes) return Result.fail(new MemoryLimitExceeded({ key, bytes: left, maxBytes }))
-      if (kept !== next) values.clear()
-      stored = kept
-      return Result.succeed(kept)
-    },
+
+    end: () =>
+      Result.gen(function*() {
+        if (written.size === 0) return undefined
+        const next: Record<string, CanonicalJson.Json> = { ...stored }
+        for (const name of written) {
+          next[name] = yield* Result.mapError(
+            Schema.encodeUnknownResult(of(name).schema)(values.get(name)),
+            ({ message }) => misfit(name, message)
+          )
+        }
+        written.clear()
+        const text = yield* textOf(next)
+        if (size(text) > maxBytes) return ended(yield* compacted(next, size(text)))
+        stored = next
+        return ended(text)
+      }),
+
     stored: () => stored
   }
 }
@@ -183,6 +227,22 @@ export class MemoryLimitExceeded extends Schema.TaggedError<MemoryLimitExceeded>
   }
 }
 
+/**
+ * A memory entry holds a value that does not fit its schema, or `compact` failed. Nothing was committed.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class MemoryMisfit extends Schema.TaggedError<MemoryMisfit>()("MemoryMisfit", {
+  key: Schema.String,
+  entry: Schema.String,
+  detail: Schema.String
+}) {
+  override get message() {
+    return `memory entry '${this.entry}' of key '${this.key}': ${this.detail}`
+  }
+}
+
 // internal
 
 type ListNames<M> = {
@@ -191,4 +251,4 @@ type ListNames<M> = {
 
 type Item<List> = List extends ReadonlyArray<infer A> ? A : never
 
-const size = (stored: Stored): number => Buffer.byteLength(JSON.stringify(stored))
+const size = (text: string): number => Buffer.byteLength(text)
