@@ -268,14 +268,27 @@ const conclude = (
   if (Exit.isFailure(exit)) return Effect.fail(failed(definition, input, reasonOfCause(exit.cause), false))
   const result = Result.gen(function*() {
     yield* Segment.end(state)
-    return Segment.activated(
-      state,
-      yield* exit.value._tag === "Suspend" ? leave(state, exit.value) : complete(state, exit.value)
-    )
+    return Segment.activated(state, yield* leave(state, exit.value))
   })
   return Result.isFailure(result)
     ? Effect.fail(failed(definition, input, reasonOf(result.failure), true))
     : Effect.succeed(result.success)
+}
+
+const leave = (
+  state: State.State,
+  outcome: Activation.Outcome<unknown, unknown>
+): Result.Result<Activation.Activated["outcome"], unknown> => {
+  switch (outcome?._tag) {
+    case "Complete":
+      return complete(state, outcome)
+    case "Suspend":
+      return suspend(state, outcome)
+    default: {
+      const detail = "it is neither 'Agent.complete' nor 'Agent.suspend'"
+      return Result.fail(new Activation.Misfit({ what: "the outcome", key: state.input.key, detail }))
+    }
+  }
 }
 
 const complete = (state: State.State, { output }: Activation.Complete<unknown>) =>
@@ -285,10 +298,7 @@ const complete = (state: State.State, { output }: Activation.Complete<unknown>) 
   })
 
 /** Leaves a state to go on from: the segments so far are never replayed again. */
-const leave = (
-  state: State.State,
-  left: Activation.Suspend<unknown>
-): Result.Result<Activation.Activated["outcome"], unknown> => {
+const suspend = (state: State.State, left: Activation.Suspend<unknown>) => {
   const { definition, input, open } = state
   if (open.length === 0) return Result.fail(new Activation.NothingPending({ agent: definition.name, key: input.key }))
   return Result.map(
