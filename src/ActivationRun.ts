@@ -187,11 +187,11 @@ const drive = (
     return Effect.suspend(() => {
       state.closed = true
       timer?.interruptUnsafe()
-      return fiber === undefined ? Effect.void : interruptAndAwait(fiber)
+      return fiber === undefined ? Effect.void : Effect.asVoid(interruptAndAwait(fiber))
     })
   })
 
-/** How long a fiber that does not heed its interruption is waited for after the timeout. It can do nothing any more. */
+/** How long a fiber that does not heed its interruption is waited for. It can do nothing any more. */
 const stubborn = "10 seconds"
 
 const logDropped = ({ definition, input, journal }: State.State): Effect.Effect<void> => {
@@ -203,11 +203,14 @@ const logDropped = ({ definition, input, journal }: State.State): Effect.Effect<
   )
 }
 
-const interruptAndAwait = (fiber: Fiber.Fiber<any, any>): Effect.Effect<void> =>
-  Effect.callback<void>((resume) => {
-    fiber.interruptUnsafe()
-    fiber.addObserver(() => resume(Effect.void))
-  })
+const interruptAndAwait = (fiber: Fiber.Fiber<any, any>): Effect.Effect<unknown> =>
+  Effect.timeoutOption(
+    Effect.callback<void>((resume) => {
+      fiber.interruptUnsafe()
+      fiber.addObserver(() => resume(Effect.void))
+    }),
+    stubborn
+  )
 
 const programOf = (state: State.State, event: unknown): Effect.Effect<Activation.Outcome<any, any>, unknown> =>
   // What the agent requires is in the fiber's context: whoever runs an activation was asked for it.

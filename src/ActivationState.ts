@@ -123,7 +123,7 @@ export const make = (
       compact: definition.compact
     }),
     order: StepOrder.make(parent.getRef(Scheduler)),
-    replay: ReplayOrder.make(journal),
+    replay: ReplayOrder.make(journal, parent.context as Context.Context<never>),
     base,
     live,
     ambient: Context.make(Clock.Clock, parent.getRef(Clock.Clock)).pipe(

@@ -7,6 +7,7 @@
  *
  * @since 0.1.0
  */
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Journal from "./Journal.ts"
 
@@ -22,12 +23,15 @@ export interface ReplayOrder {
 }
 
 /**
- * The order of a journal.
+ * The order of a journal, kept on the scheduler of `context`.
  *
  * @since 0.1.0
  * @category constructors
  */
-export const make = (journal: Pick<Journal.Journal, "isNext" | "passed">): ReplayOrder => {
+export const make = (
+  journal: Pick<Journal.Journal, "isNext" | "passed">,
+  context: Context.Context<never>
+): ReplayOrder => {
   const waiting = new Map<Journal.Stored, () => void>()
   let releasing = false
 
@@ -69,7 +73,7 @@ export const make = (journal: Pick<Journal.Journal, "isNext" | "passed">): Repla
             waiting.set(stored, () => resume(Effect.void))
             if (!releasing) {
               releasing = true
-              Effect.runFork(releaseAll)
+              Effect.runForkWith(context)(releaseAll)
             }
             return Effect.sync(() => {
               waiting.delete(stored)

@@ -4,7 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Layer, Logger, References, Schema, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Agent, AgentEngine, AgentStore, Effector, Memory, Tool } from "../src/index.ts"
+import { Agent, AgentEngine, AgentStore, Effector, type Journal, Memory, Tool } from "../src/index.ts"
 import { Effects, TestEngine } from "../src/testing/index.ts"
 import { aCharge, anEmail, charge, type Ctx, LookupFailed, sendEmail, world } from "./fixtures/activations.ts"
 
@@ -384,6 +384,34 @@ describe("K27 two processes resume one key", () => {
   })
 })
 
+describe("rows appended ahead of the commit", () => {
+  const subject = Agent.make("agent", strings, (ctx, event) =>
+    Effect.map(
+      ctx.callModel({ model: "m", request: event, reply: Schema.String, call: Effect.succeed("reply") }),
+      Agent.complete
+    ))
+
+  it.effect("replace what the store holds only for the run that read it; another one is told what is there", () =>
+    Effect.gen(function*() {
+      const client = yield* AgentEngine.client
+      const store = yield* AgentStore.AgentStore
+      yield* client.send(subject, { key: "k", event: "e" })
+      const [snapshot] = yield* store.ready({ agents: ["agent"], limit: 1, busy: () => false })
+      const { journal } = yield* Agent.activate(subject, { key: "k", event: "e" })
+      const { agent, key, offset, revision } = snapshot!
+      const append = (rows: ReadonlyArray<Journal.Stored>, known: string | undefined) =>
+        store.append({ agent, key, offset, revision, from: 0, rows, known })
+      const first = journal.rows.slice(0, 2)
+      assert.deepStrictEqual(yield* append(first, undefined), first)
+      assert.deepStrictEqual(yield* append(journal.rows, undefined), first)
+      assert.deepStrictEqual(yield* append(journal.rows, first[0]!.check), first)
+      assert.deepStrictEqual(yield* append(journal.rows, first[1]!.check), journal.rows)
+      assert.deepStrictEqual(yield* append(first, journal.rows.at(-1)!.check), first)
+      const [again] = yield* store.ready({ agents: ["agent"], limit: 1, busy: () => false })
+      assert.deepStrictEqual(again!.rows, first)
+    }).pipe(Effect.provide(AgentStore.layerMemory)))
+})
+
 describe("K78 a damaged journal", () => {
   it.effect("parks its key with a typed reason, performs nothing, and leaves other keys alone", () => {
     const subject = Agent.make("agent", strings, (ctx) =>
@@ -547,6 +575,32 @@ describe("K92 two answers that must not be mixed up", () => {
       assert.deepStrictEqual(yield* outputsOf(subject), ["perhaps: TimedOut"])
       assert.lengthOf(yield* Effects.of(charge), 1)
     }).pipe(Effect.provide(TestEngine.layer({ agents: [subject], effects: [Effects.on(charge, () => Effect.never)] }))))
+})
+
+describe("K29 resume with parallel reads", () => {
+  it.effect("keeps their order and hangs nowhere, however far the clock is moved at once", () => {
+    const { asked, later, lookup } = world()
+    const ids = Array.from({ length: 40 }, (_, index) => `${index}`)
+    const order = ids.toSorted((a, b) => (Number(a) * 7) % 40 - (Number(b) * 7) % 40)
+    for (const id of ids) later(id, 1 + (Number(id) * 7) % 40)
+    const subject = Agent.make("agent", strings, (ctx) =>
+      Effect.gen(function*() {
+        const found: Array<string> = []
+        yield* Effect.forEach(ids, (id) =>
+          Effect.andThen(ctx.runTool(lookup({ id })), () => {
+            found.push(id)
+            return ctx.emit(id)
+          }), { concurrency: "unbounded" })
+        return Agent.complete(`${yield* ctx.request(aCharge(1))} ${found}`)
+      }))
+    return Effect.gen(function*() {
+      const client = yield* engine
+      yield* client.send(subject, { key: "k", event: "e" })
+      yield* TestClock.adjust("25 hours")
+      assert.deepStrictEqual(yield* outputsOf(subject), [...order, `paid 1 ${order}`])
+      assert.deepStrictEqual(asked, ids)
+    }).pipe(Effect.provide(TestEngine.layer({ agents: [subject], effects: [slowlyPaid] })))
+  })
 })
 
 describe("emissions", () => {

@@ -64,6 +64,20 @@ describe("K17 all or nothing: two intents are staged, then comes", () => {
       assert.strictEqual(fiber.pollUnsafe()?._tag, "Failure")
       assert.isTrue(finalized)
     }))
+
+  it.effect("an interruption from outside, by somebody who does not wait for ever", () =>
+    Effect.gen(function*() {
+      yield* TestClock.adjust("1 second")
+      const subject = agent((ctx) => Effect.ensuring(Effect.andThen(staged(ctx), Effect.never), Effect.never))
+      const fiber = yield* Effect.forkChild(Agent.activate(subject, { key: "k", event: "e" }), {
+        startImmediately: true
+      })
+      const interrupted = yield* Effect.forkChild(Fiber.interrupt(fiber), { startImmediately: true })
+      yield* TestClock.adjust("9 seconds")
+      assert.isUndefined(interrupted.pollUnsafe())
+      yield* TestClock.adjust("1 second")
+      assert.isDefined(interrupted.pollUnsafe())
+    }))
 })
 
 describe("K18 no side effect before every check has passed", () => {
@@ -255,14 +269,26 @@ describe("what does not fit ends in a typed reason and is final:", () => {
       assert.include(resumed.message, "the state of key 'k' does not fit its schema")
     }))
 
-  it.effect("a schema that throws is a defect of the activation, not of the process", () =>
-    Effect.gen(function*() {
-      const throws = Schema.String.pipe(Schema.check(Schema.makeFilter(() => {
-        throw new Error("schema bug")
-      })))
-      const output = Agent.make("agent", { event: Schema.String, output: throws }, complete)
-      assert.deepInclude(yield* reasonOf(run(output)), { kind: "Defect", tag: "Error" })
-    }))
+  it.effect.each(
+    [
+      ["at once", Effect.void],
+      ["later", Effect.sleep("1 second")]
+    ] as const
+  )(
+    "a schema that throws, %s, is a defect of the activation, not of the process",
+    ([_, before]) =>
+      Effect.gen(function*() {
+        const throws = Schema.String.pipe(Schema.check(Schema.makeFilter(() => {
+          throw new Error("schema bug")
+        })))
+        const output = Agent.make(
+          "agent",
+          { event: Schema.String, output: throws },
+          () => Effect.andThen(before, complete)
+        )
+        assert.deepInclude(yield* reasonOf(run(output)), { kind: "Defect", tag: "Error" })
+      })
+  )
 
   it.effect("a memory over its cap, with a value that does not fit, or with a compaction that fails", () =>
     Effect.gen(function*() {

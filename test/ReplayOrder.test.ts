@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber } from "effect"
+import { Context, Effect, Fiber } from "effect"
 import { Journal } from "../src/index.ts"
 import * as ReplayOrder from "../src/ReplayOrder.ts"
 
@@ -22,7 +22,7 @@ const replay = (size: number) => {
   const opened = Journal.open({ agent: "a", key: "k", rows, committed: size, since: 0, segment: 1 })
   if (opened._tag === "Failure") throw opened.failure
   const journal = opened.success
-  const order = ReplayOrder.make(journal)
+  const order = ReplayOrder.make(journal, Context.empty())
   const given: Array<number> = []
   const ask = (position: number) =>
     Effect.map(order.turn(rows[position]!), () => {
