@@ -105,10 +105,10 @@ function section(page: string, title: string) {
 function titlesOf(file: string) {
   const titles: Array<string> = []
   const visit = (node: ts.Node, groups: ReadonlyArray<string>): void => {
-    const [title] = ts.isCallExpression(node) ? node.arguments : []
-    if (ts.isCallExpression(node) && title !== undefined && ts.isStringLiteralLike(title)) {
+    const title = ts.isCallExpression(node) && node.arguments[0] !== undefined ? textOf(node.arguments[0]) : undefined
+    if (ts.isCallExpression(node) && title !== undefined) {
       const callee = node.expression.getText()
-      const path = [...groups, title.text]
+      const path = [...groups, title]
       if (/^(it|test)\b/.test(callee)) titles.push(path.join(" > "))
       if (/^describe\b/.test(callee)) return ts.forEachChild(node, (child) => visit(child, path))
     }
@@ -116,4 +116,10 @@ function titlesOf(file: string) {
   }
   visit(ts.createSourceFile(file, read(file), ts.ScriptTarget.ESNext, true), [])
   return titles
+}
+
+/** A text, or a template as it is written. */
+function textOf(node: ts.Expression) {
+  if (ts.isStringLiteralLike(node)) return node.text
+  return ts.isTemplateExpression(node) ? node.getText().slice(1, -1) : undefined
 }
