@@ -138,7 +138,7 @@ describe("arguments", () => {
         for (const part of [String(entry?.intent.id), "charge", "c1"]) assert.include(loud[0], part)
         const [letter] = yield* engine.deadLetters
         assert.strictEqual(letter?.reason.tag, "IntentConflict")
-      }).pipe(Effect.provide(live), Effect.provide(logged(lines)))
+      }).pipe(Effect.provide(Layer.provide(live, logged(lines))))
     })
   }
 
