@@ -1,15 +1,41 @@
 /**
- * Every move from every state: what it leads to, or how it is refused.
+ * What the moves of the ledger mean, one by one; `LedgerMoves.test.ts` tries each in every state and any in any order.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Ledger } from "../src/index.ts"
-import { after, claim, crashed, decision, draft, failure, success } from "./fixtures/ledger.ts"
+import { type Intent, Ledger } from "../src/index.ts"
+import { draft } from "../src/testing/contract/Fixture.ts"
 
-const staged = Ledger.stage(draft(), 0)
-const idempotent = Ledger.stage(draft({ idempotent: true }), 0)
-const verifiable = Ledger.stage(draft({ verify: true }), 0)
-const gated = Ledger.stage(draft({ approval: "required" }), 0)
-const question = Ledger.stage(draft({ kind: "approval", approval: "required" }), 0)
+const success: Intent.Result = { _tag: "Success", value: "receipt" }
+const failure: Intent.Result = { _tag: "Failure", error: "declined" }
+const crashed = Ledger.unknown("Crashed", "it was cut off")
+
+const claim = (token: string, retryIn?: number) =>
+  Ledger.claim({ owner: `owner of ${token}`, token, lease: 100, retryIn })
+
+const decision = (approved: boolean) => Ledger.decide({ approved, by: "maria", argumentsDigest: undefined })
+
+/** The entry after a row of moves, each of which has to be allowed. */
+const after = (
+  entry: Ledger.Entry,
+  now: number,
+  ...moves: ReadonlyArray<Ledger.Move<Ledger.LedgerRefusal | Ledger.StaleClaim>>
+): Ledger.Entry =>
+  moves.reduce((entry, move) => {
+    const { next, refusal } = move(entry, now)
+    assert.isUndefined(refusal)
+    return next ?? entry
+  }, entry)
+
+const stage = (given: Partial<Intent.Draft> = {}) =>
+  Ledger.stage(draft({ agent: "desk", key: "c1", seq: 0 }, 0, { ttl: 1000, approvalTimeout: undefined, ...given }), 0)
+
+const gate = { approval: "required", approvalTimeout: 500 } as const
+
+const staged = stage()
+const idempotent = stage({ idempotent: true })
+const verifiable = stage({ verify: true })
+const gated = stage(gate)
+const question = stage({ ...gate, kind: "approval" })
 
 /** Entries as they come about: claims are held with the token "own" and lapse at 100. */
 const states = {
@@ -30,170 +56,6 @@ const states = {
   denied: after(gated, 0, decision(false)),
   cancelled: after(staged, 0, Ledger.cancel("maria"))
 }
-
-const moves = {
-  claim: claim("new"),
-  claimAgain: claim("own"),
-  renew: Ledger.renew("own", 200),
-  release: Ledger.release("own"),
-  succeed: Ledger.complete("own", success),
-  crash: Ledger.complete("own", crashed),
-  forged: Ledger.complete("forged", failure),
-  reject: Ledger.reject("arguments"),
-  mismatch: Ledger.mismatched("other", "another contract"),
-  approve: decision(true),
-  deny: decision(false),
-  decideOther: decision(true, "another digest"),
-  cancel: Ledger.cancel("tom"),
-  settle: Ledger.resolve("tom", { to: "Performed", result: { _tag: "Success", value: "seen at the bank" } }),
-  deny_: Ledger.resolve("tom", { to: "NotPerformed", note: "not at the bank" }),
-  again: Ledger.resolve("tom", { to: "Again" })
-} satisfies Record<string, Ledger.Move<Ledger.LedgerRefusal | Ledger.StaleClaim>>
-
-type Row = { readonly [Move in keyof typeof moves]: string }
-
-const no = "its state does not allow it"
-const started = "already started"
-const notUnknown = "only an unknown end can be settled"
-
-// A state after an arrow is written; "stale" is told to an owner without a claim, beside what its report led to.
-const refusals: Row = {
-  claim: no,
-  claimAgain: no,
-  renew: "stale",
-  release: "stale",
-  succeed: "stale, kept",
-  crash: "stale",
-  forged: "stale, kept",
-  reject: no,
-  mismatch: "noted",
-  approve: "it needs no approval",
-  deny: "it needs no approval",
-  decideOther: "it needs no approval",
-  cancel: no,
-  settle: notUnknown,
-  deny_: notUnknown,
-  again: notUnknown
-}
-
-const ofStaged: Row = {
-  ...refusals,
-  claim: "-> Claimed 1",
-  claimAgain: "-> Claimed 1",
-  reject: "-> Rejected 0",
-  cancel: "-> Cancelled 0"
-}
-
-const ofClaimed: Row = {
-  ...refusals,
-  claimAgain: "unchanged",
-  renew: "-> Claimed 1",
-  release: "-> Staged 0",
-  succeed: "-> Performed 1",
-  crash: "-> Unknown 1",
-  reject: started,
-  cancel: started
-}
-
-const ofUnknown: Row = {
-  ...refusals,
-  succeed: "stale, -> Performed 1",
-  crash: "unchanged",
-  reject: started,
-  cancel: started,
-  settle: "-> Performed 1",
-  deny_: "-> Rejected 1",
-  again: "-> Staged 1"
-}
-
-const ofStagedAgain: Row = {
-  ...refusals,
-  claim: "-> Claimed 2",
-  claimAgain: "-> Claimed 2",
-  succeed: "stale, -> Performed 1",
-  crash: "unchanged",
-  reject: started,
-  cancel: started
-}
-
-const decidedBefore = {
-  approve: "already decided by maria",
-  deny: "already decided by maria",
-  decideOther: "already decided by maria"
-}
-
-const table: { readonly [State in keyof typeof states]: Row } = {
-  staged: ofStaged,
-  gated: {
-    ...ofStaged,
-    claim: no,
-    claimAgain: no,
-    approve: "-> Staged 0",
-    deny: "-> Denied 0",
-    decideOther: "the decision is about other arguments"
-  },
-  question: {
-    ...ofStaged,
-    claim: no,
-    claimAgain: no,
-    approve: "-> Performed 0",
-    deny: "-> Denied 0",
-    decideOther: "the decision is about other arguments"
-  },
-  approved: { ...ofStaged, ...decidedBefore },
-  claimed: ofClaimed,
-  retryable: { ...ofClaimed, crash: "-> Staged 1" },
-  between: { ...ofStagedAgain, claim: no, claimAgain: no },
-  performed: { ...refusals, succeed: "unchanged", reject: started, cancel: started },
-  unknown: ofUnknown,
-  unverified: { ...ofUnknown, claim: "-> Unknown 1", claimAgain: "-> Unknown 1" },
-  verifying: {
-    ...ofUnknown,
-    claimAgain: "unchanged",
-    renew: "-> Unknown 1",
-    release: "-> Unknown 1",
-    succeed: "-> Performed 1",
-    crash: "-> Unknown 1"
-  },
-  again: ofStagedAgain,
-  expired: refusals,
-  rejected: refusals,
-  denied: { ...refusals, ...decidedBefore },
-  cancelled: refusals
-}
-
-const told = (entry: Ledger.Entry, move: keyof typeof moves) => {
-  const { next, refusal } = moves[move](entry, 10)
-  const written = next === undefined ?
-    undefined
-    : next.state !== entry.state || next.claim !== entry.claim || next.decision !== entry.decision ?
-    `-> ${next.state} ${next.attempt}`
-    : next.late !== entry.late
-    ? "kept"
-    : "noted"
-  const refused = refusal instanceof Ledger.StaleClaim ? "stale" : refusal?.reason
-  return { next, refusal, outcome: [refused, written].filter((part) => part !== undefined).join(", ") || "unchanged" }
-}
-
-describe("a move", () => {
-  for (const state of Object.keys(table) as Array<keyof typeof states>) {
-    for (const move of Object.keys(moves) as Array<keyof typeof moves>) {
-      it(`${move} of what is ${state}: ${table[state][move]}`, () => {
-        const entry = states[state]
-        const { next, outcome, refusal } = told(entry, move)
-        assert.strictEqual(outcome, table[state][move])
-        if (refusal !== undefined) {
-          for (const part of [entry.intent.id, "charge", "c1", entry.state]) assert.include(refusal.message, part)
-        }
-        if (next !== undefined) {
-          assert.strictEqual(next.intent.id, entry.intent.id)
-          if (entry.answer !== undefined) assert.strictEqual(next.answer, entry.answer, "an answer once given stays")
-          assert.isAtLeast(next.history.length, entry.history.length)
-        }
-      })
-    }
-  }
-})
 
 describe("a claim", () => {
   it("is refused to whoever comes too late or too early, in the same write", () => {
@@ -259,43 +121,6 @@ describe("late evidence", () => {
 })
 
 describe("what time does", () => {
-  /** When it is due, and what becomes of it then. */
-  const due: { readonly [State in keyof typeof states]: readonly [number | undefined, string] } = {
-    staged: [1000, "Expired 0"],
-    gated: [500, "Denied 0"],
-    question: [500, "Denied 0"],
-    approved: [1000, "Expired 0"],
-    claimed: [100, "Unknown 1"],
-    retryable: [100, "Staged 1"],
-    between: [1050, "Unknown 1"],
-    performed: [undefined, ""],
-    unknown: [undefined, ""],
-    unverified: [1000, "Unknown 1, answered"],
-    verifying: [100, "Unknown 1"],
-    again: [1000, "Unknown 1"],
-    expired: [undefined, ""],
-    rejected: [undefined, ""],
-    denied: [undefined, ""],
-    cancelled: [undefined, ""]
-  }
-
-  for (const [state, [at, expected]] of Object.entries(due)) {
-    it(`what is ${state} ${at === undefined ? "stays as it is" : `is ${expected} at ${at}`}`, () => {
-      const entry = states[state as keyof typeof states]
-      if (at === undefined) {
-        assert.isUndefined(Ledger.dueAt(entry, 0))
-        assert.isUndefined(Ledger.lapse(entry, Number.MAX_SAFE_INTEGER))
-        return
-      }
-      assert.isUndefined(Ledger.lapse(entry, at - 1))
-      const next = Ledger.lapse(entry, at)!
-      assert.strictEqual(Ledger.dueAt(entry, at), at)
-      const answered = entry.answer === undefined && next.answer !== undefined && next.state === entry.state
-      assert.strictEqual(`${next.state} ${next.attempt}${answered ? ", answered" : ""}`, expected)
-      assert.isUndefined(next.claim)
-    })
-  }
-
   it("wakes whoever would try again when the delay is over", () => {
     assert.strictEqual(Ledger.dueAt(states.between, 0), 50)
     assert.isUndefined(Ledger.lapse(states.between, 50), "there is nothing to write: it may be claimed")
