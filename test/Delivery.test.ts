@@ -364,7 +364,13 @@ describe("K43 interrupted before it started", () => {
         yield* first.goOn
         yield* pass(1)
         assert.isTrue(closing.pollUnsafe() !== undefined, "closed")
-        assert.deepInclude(yield* theEntry, { state: "Staged", attempt: 0, claim: undefined, startedAt: undefined })
+        const { history, ...entry } = yield* theEntry
+        assert.deepInclude(entry, { state: "Staged", attempt: 0, claim: undefined, startedAt: undefined })
+        assert.strictEqual(
+          history.some(({ state }) => state === "Claimed"),
+          state === "Claimed",
+          "it claims nothing more"
+        )
         assert.lengthOf(happened, 0)
         yield* open(Desk.outside(happened))
         yield* pass(1)
