@@ -111,7 +111,8 @@ export const complete =
     }
     const last = entry.lastToken === token
     if (last && entry.claim === undefined && JSON.stringify(entry.result) === JSON.stringify(result)) return unchanged
-    if (result._tag === "OutcomeUnknown") return stale(entry)
+    // Nobody ever started it: a report of its end is no evidence.
+    if (result._tag === "OutcomeUnknown" || entry.attempt === 0) return stale(entry)
     const evidence = { ...entry, late: entry.late ?? result }
     const settles = last && (entry.state === "Unknown" || entry.state === "Staged")
     return { ...stale(entry), next: settles ? settled(evidence, "late evidence", result, now) : evidence }

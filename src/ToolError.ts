@@ -17,7 +17,7 @@ export class SideEffectToolError extends Schema.TaggedError<SideEffectToolError>
   tool: Schema.String
 }) {
   override get message() {
-    return `'${this.tool}' is a SideEffect tool and never runs inside an agent; stage it with ctx.act or ctx.request`
+    return `'${this.tool}' is a SideEffect tool and runs in the effector only; stage it with ctx.act or ctx.request`
   }
 }
 

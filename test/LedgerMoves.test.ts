@@ -61,6 +61,19 @@ const entries = {
 
 type Name = keyof typeof entries
 
+/** What a report of an end comes to where nobody ever started. */
+const neverStarted: { readonly [name in Name]?: string } = {
+  "staged": "stale",
+  "waiting": "stale",
+  "question": "stale",
+  "approved": "stale",
+  "expired": "stale",
+  "rejected": "stale",
+  "denied": "stale",
+  "denied by silence": "stale",
+  "cancelled": "stale"
+}
+
 const names = Object.keys(entries) as ReadonlyArray<Name>
 
 const notAllowed = "its state does not allow it"
@@ -111,6 +124,7 @@ const table: ReadonlyArray<{
     name: "complete",
     move: Ledger.complete("token", success),
     gives: {
+      ...neverStarted,
       "claimed": "Performed",
       "verifying": "Performed",
       "performed": "nothing",
@@ -124,6 +138,7 @@ const table: ReadonlyArray<{
     name: "complete with another result",
     move: Ledger.complete("token", other),
     gives: {
+      ...neverStarted,
       "claimed": "Performed",
       "verifying": "Performed",
       "unknown": "stale, Performed",
@@ -138,7 +153,7 @@ const table: ReadonlyArray<{
     gives: { "claimed": "Unknown", "verifying": "Unknown" },
     else: "stale"
   },
-  { name: "complete, by another", move: Ledger.complete("forged", success), gives: {}, else: "stale, kept" },
+  { name: "complete, by another", move: Ledger.complete("forged", success), gives: neverStarted, else: "stale, kept" },
   {
     name: "complete with an unknown end, by another",
     move: Ledger.complete("forged", crashed),

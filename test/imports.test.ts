@@ -17,7 +17,6 @@ const table = [
   "Tool",
   "Toolkit",
   "Intent",
-  "Approval",
   "Memory",
   "StepOrder",
   "JournalRow",
