@@ -138,8 +138,9 @@ const make = (options: Options): Journal => {
   const steps = new Map<number, StoredOf<"step">>()
   const answers = new Map<number, StoredOf<"answer">>()
   const occurrences = new Map<string, number>()
-  const asked = new Set<Stored>()
-  const passed = new Set<Stored>()
+  // By row, not by place: a row that is kept when others are dropped moves up.
+  const asked = new Set<Row>()
+  const passed = new Set<Row>()
   const drops: Array<string> = []
 
   const segmentOf = (number: number): Segment => {
@@ -181,15 +182,12 @@ const make = (options: Options): Journal => {
     }
   }
 
-  const pass = (stored: Stored): void => {
-    asked.add(stored)
-    passed.add(stored)
-  }
+  const add = (row: Row): void => keep(seal(rows.at(-1)?.check ?? "", rows.length, row))
 
   const write = (row: Row): void => {
-    const stored = seal(rows.at(-1)?.check ?? "", rows.length, row)
-    pass(stored)
-    keep(stored)
+    asked.add(row)
+    passed.add(row)
+    add(row)
   }
 
   const isLaw = (segment: number): boolean => segment < options.segment
@@ -197,16 +195,38 @@ const make = (options: Options): Journal => {
   const differs = (place: string, recorded: string, now: string) =>
     Result.fail(new NonDeterminism({ agent, key, place, recorded, asked: now }))
 
+  const replaceFrom = (position: number, after: ReadonlyArray<Row>): void => {
+    const before = rows.slice(0, position)
+    rows.length = 0
+    for (const index of [segments, steps, answers]) index.clear()
+    for (const stored of before) keep(stored)
+    for (const row of after) add(row)
+  }
+
   // A cached row that no longer fits takes what follows it along: it was obtained on another way. What this run has asked for
   // already stays.
   const dropFrom = (position: number, reason: string): void => {
-    const kept = rows.slice(0, position)
-    const gone = rows.slice(position)
-    drops.push(`${gone.filter((stored) => !asked.has(stored)).length} rows from ${reason}`)
-    rows.length = 0
-    for (const index of [segments, steps, answers]) index.clear()
-    for (const stored of kept) keep(stored)
-    for (const stored of gone) if (asked.has(stored)) write(stored.row)
+    const gone = rows.slice(position).map(({ row }) => row)
+    const kept = gone.filter((row) => asked.has(row))
+    drops.push(`${gone.length - kept.length} rows from ${reason}`)
+    replaceFrom(position, kept)
+  }
+
+  const nextOf = (number: number): Stored | undefined => {
+    const segment = segmentOf(number)
+    while (segment.next < segment.order.length && passed.has(segment.order[segment.next]!.row)) segment.next++
+    return segment.order[segment.next]
+  }
+
+  const pass = ({ row }: Stored): void => {
+    const next = nextOf(row.segment)
+    // What is committed has to stand in the order in which it was given out.
+    if (next !== undefined && next.row !== row && !isLaw(row.segment)) {
+      const later = rows.slice(next.position).map((stored) => stored.row)
+      replaceFrom(next.position, [row, ...later.filter((other) => other !== row)])
+    }
+    asked.add(row)
+    passed.add(row)
   }
 
   for (const stored of options.rows) keep(stored)
@@ -225,7 +245,7 @@ const make = (options: Options): Journal => {
       const occurrence = occurrences.get(counter) ?? 0
       occurrences.set(counter, occurrence + 1)
       const recorded = segmentOf(segment).reads.get(place)?.[occurrence]
-      if (recorded !== undefined) asked.add(recorded)
+      if (recorded !== undefined) asked.add(recorded.row)
       return { occurrence, recorded }
     },
 
@@ -252,7 +272,7 @@ const make = (options: Options): Journal => {
 
     answerAt: (step) => {
       const recorded = answers.get(step)
-      if (recorded !== undefined) asked.add(recorded)
+      if (recorded !== undefined) asked.add(recorded.row)
       return recorded
     },
 
@@ -272,7 +292,7 @@ const make = (options: Options): Journal => {
     end: (number, emissions, memory) => {
       const { emits, memory: recorded, order } = segmentOf(number)
       if (isLaw(number)) {
-        const step = order.find((stored) => stored.row.type === "step" && !passed.has(stored)) as
+        const step = order.find((stored) => stored.row.type === "step" && !passed.has(stored.row)) as
           | StoredOf<"step">
           | undefined
         if (step !== undefined) return differs(`step ${step.row.step}`, show(step.row), "nothing")
@@ -284,7 +304,7 @@ const make = (options: Options): Journal => {
           : differs(`the memory of segment ${number}`, recorded ?? "unchanged", memory ?? "unchanged")
       }
       // What an earlier run knew and this one did not ask for is no part of what is committed.
-      const unused = order.find((stored) => !asked.has(stored))
+      const unused = order.find(({ row }) => !asked.has(row))
       if (unused !== undefined) dropFrom(unused.position, `position ${unused.position}, which nobody asked for`)
       if (memory !== undefined) write({ type: "memory", segment: number, digest: memory })
       return Result.void
@@ -292,11 +312,9 @@ const make = (options: Options): Journal => {
 
     write,
 
-    isNext: (stored) => {
-      const segment = segmentOf(stored.row.segment)
-      while (segment.next < segment.order.length && passed.has(segment.order[segment.next]!)) segment.next++
-      const next = segment.order[segment.next]
-      return next === undefined || next.position >= stored.position
+    isNext: ({ row }) => {
+      const next = nextOf(row.segment)
+      return next === undefined || next.row === row
     },
 
     pass,

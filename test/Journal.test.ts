@@ -190,12 +190,12 @@ describe("the order of a segment", () => {
       read(1, "e", found)
     )
     const journal = open(rows, { segment: 2 })
-    const next = () => rows.map(journal.isNext)
-    assert.deepStrictEqual(next().slice(2), [true, false, false, false, true])
+    const next = () => rows.flatMap((stored) => journal.isNext(stored) ? [stored.position] : [])
+    assert.deepStrictEqual(next(), [2, 6])
     journal.pass(rows[2]!)
-    assert.deepStrictEqual(next().slice(2), [true, true, false, false, true])
+    assert.deepStrictEqual(next(), [3, 6])
     journal.step(step(0, 0))
-    assert.deepStrictEqual(next().slice(2), [true, true, true, false, true])
+    assert.deepStrictEqual(next(), [4, 6])
     assert.strictEqual(journal.passed(), 2)
   })
 })
@@ -216,11 +216,11 @@ describe("the uncommitted segment is a cache", () => {
   it("gives what it knows and keeps its rows where the activation takes the same way", () => {
     const same = journal()
     assert.strictEqual(same.time(1, 99), 5)
+    same.pass(same.read(1, "lookup", "x").recorded!)
     assert.strictEqual(placeOf(same.step(step(1, 1))), "same")
+    assert.strictEqual(placeOf(same.emit(1, 0, "0")), "same")
+    same.pass(same.read(1, "lookup", "y").recorded!)
     assert.strictEqual(placeOf(same.step(step(1, 2))), "same")
-    same.read(1, "lookup", "x")
-    same.read(1, "lookup", "y")
-    same.emit(1, 0, "0")
     assert.strictEqual(placeOf(same.end(1, 1, undefined)), "same")
     assert.deepStrictEqual(same.pending(), { from: 1, rows: cached().slice(1) })
     assert.deepStrictEqual(same.dropped(), [])
@@ -251,11 +251,43 @@ describe("the uncommitted segment is a cache", () => {
     })))
   })
 
+  it("keeps the order of what was asked for and not given out yet, when what lies between is dropped", () => {
+    const other = journal()
+    const y = other.read(1, "lookup", "y").recorded!
+    const x = other.read(1, "lookup", "x").recorded!
+    assert.deepStrictEqual([other.isNext(y), other.isNext(x)], [false, true])
+    other.step(step(1, 1, "mail"))
+    assert.deepStrictEqual([other.isNext(y), other.isNext(x)], [false, true])
+    other.pass(x)
+    assert.deepStrictEqual([other.isNext(y), other.isNext(x)], [true, false])
+  })
+
   it("is dropped from the first emission that does not match", () => {
     const other = journal()
+    other.pass(other.read(1, "lookup", "x").recorded!)
     other.step(step(1, 1))
     assert.strictEqual(placeOf(other.emit(1, 0, "changed")), "same")
     assert.deepStrictEqual(rowsOf(other).slice(-2), [step(1, 1), emit(1, 0, "changed")])
+  })
+
+  it("stands in the order in which it was given out this time", () => {
+    const other = journal()
+    const y = other.read(1, "lookup", "y").recorded!
+    const x = other.read(1, "lookup", "x").recorded!
+    other.pass(y)
+    other.pass(x)
+    assert.deepStrictEqual(rowsOf(other).slice(1), [
+      read(1, "y", found),
+      read(1, "x", found),
+      step(1, 1),
+      emit(1, 0),
+      step(1, 2)
+    ])
+    assert.deepStrictEqual(other.dropped(), [])
+    assert.strictEqual(placeOf(other.step(step(1, 1))), "same")
+    assert.isUndefined(
+      Journal.findDamage([...cached().slice(0, 1), ...other.pending().rows], { committed: 7, since: 0 })
+    )
   })
 
   it("loses at its end what nobody asked for", () => {
