@@ -12,8 +12,8 @@ const expected: Record<string, ReadonlyArray<string>> = {
     "freeze requested",
     "freezing cust-9",
     "obedient: { _tag: 'Complete', output: 'high' }",
-    "refused: 'obedient' failed for key 'c-9' (SideEffectToolError): 'freeze_account' is a SideEffect tool and never runs "
-    + "inside an agent; stage it with ctx.act or ctx.request"
+    "refused: 'obedient' failed for key 'c-9' (SideEffectToolError): 'freeze_account' is a SideEffect tool and runs in "
+    + "the effector only; stage it with ctx.act or ctx.request"
   ],
   "02-request.ts": [
     "c-1 is suspended and waits for: intent",
