@@ -16,6 +16,7 @@ import * as Segment from "./ActivationSegment.ts"
 import * as State from "./ActivationState.ts"
 import * as CanonicalJson from "./CanonicalJson.ts"
 import * as Intent from "./Intent.ts"
+import * as Journal from "./Journal.ts"
 import type * as Memory from "./Memory.ts"
 import type * as Tool from "./Tool.ts"
 import * as ToolSchema from "./ToolSchema.ts"
@@ -121,6 +122,14 @@ const callModel = (state: State.State, { call, failure, model, reply, request }:
     const recorded = state.journal.answerAt(step)
     if (recorded?.row.answer.type === "model") {
       return yield* give(state, question, recorded, recorded.row.answer.outcome)
+    }
+    if (state.segment < state.live) {
+      const { definition: { name: agent }, input: { key } } = state
+      const asked = `a question to model '${model}'`
+      return yield* State.abort(
+        state,
+        new Journal.NonDeterminism({ agent, key, place: `step ${step}`, recorded: "no answer", asked })
+      )
     }
     return yield* ask(state, question, (outcome) => {
       state.journal.write({ type: "answer", segment: state.segment, step, answer: { type: "model", outcome } })

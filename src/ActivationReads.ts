@@ -92,7 +92,7 @@ export interface Question {
  * @since 0.1.0
  * @category models
  */
-export type Codec = {
+export interface Codec {
   readonly encode: (value: any) => Result.Result<CanonicalJson.Json, unknown>
   readonly decode: (json: any) => Result.Result<unknown, unknown>
 }

@@ -571,6 +571,22 @@ describe("ctx.callModel", () => {
       assert.lengthOf(calls, 1)
     }))
 
+  it.effect("a question of a committed segment that has no answer is not asked again: a step inside of it, for instance", () =>
+    Effect.gen(function*() {
+      let calls = 0
+      const subject = agent((ctx) => {
+        const call = Effect.suspend(() => {
+          calls++
+          return Effect.orDie(ctx.request(aCharge())) as Effect.Effect<string>
+        })
+        return Effect.map(ctx.callModel({ model: "m", request: "?", reply: Schema.String, call }), Agent.complete)
+      })
+      const reason = yield* reasonOf(resume(subject, yield* run(subject)))
+      assert.strictEqual(reason.tag, "NonDeterminism")
+      assert.include(reason.message, "at step 0: recorded no answer, now a question to model 'm'")
+      assert.strictEqual(calls, 1)
+    }))
+
   it.effect("the same words to another model, or another event, are another question", () =>
     Effect.gen(function*() {
       const digests = yield* Effect.forEach([["m", 0], ["n", 0], ["m", 1]] as const, ([name, seq]) =>
