@@ -245,7 +245,8 @@ const start = (engine: Engine, snapshot: AgentStore.Snapshot): Effect.Effect<voi
 
 /** Lets the callers of an event look where it is. */
 const wake = (engine: Engine, offset: number): void => {
-  for (const caller of engine.callers.get(offset) ?? []) Deferred.doneUnsafe(caller, Effect.void)
+  // A copy: a caller that looks and has to wait on is entered again at once.
+  for (const caller of Array.from(engine.callers.get(offset) ?? [])) Deferred.doneUnsafe(caller, Effect.void)
 }
 
 /** One activation: runs it, and commits it or records its failure. */
