@@ -237,6 +237,22 @@ describe("engine.drain", () => {
     }).pipe(Effect.provide(Desk.shop(Desk.outside(happened, { charge: slow }))))
   })
 
+  it.effect("hears of a handler that outlived its timeout and came to nothing, which no change of the store tells", () => {
+    const timed = chargeWith({ timeout: "50 millis" })
+    const script: Desk.Script = () =>
+      Effect.uninterruptible(Effect.andThen(Effect.sleep("200 millis"), Effect.die(new Error("too late"))))
+    return Effect.gen(function*() {
+      const { drain, send } = yield* engine
+      yield* send(desk, { key: "c1", event: [order(1)] })
+      const draining = yield* Effect.forkChild(drain, now)
+      yield* TestClock.adjust("199 millis")
+      assert.deepStrictEqual(yield* Desk.states, ["charge Unknown"])
+      assert.isUndefined(draining.pollUnsafe())
+      yield* TestClock.adjust("1 millis")
+      assert.isDefined(draining.pollUnsafe())
+    }).pipe(Effect.provide(Desk.shop(Desk.outside([], { charge: script }, timed), { charge: timed })))
+  })
+
   it.effect("does not wait for another process, nor for what only time brings on", () =>
     Effect.gen(function*() {
       const client = yield* AgentEngine.client
