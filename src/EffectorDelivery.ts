@@ -229,7 +229,7 @@ const supervise = (
     fiber.addObserver(() => worker.handlers.delete(fiber))
     const renew = worker.store.move(id, Ledger.renew(token, worker.lease)).pipe(
       Effect.catchTag("StoreError", (error) => Effect.logWarning(`lease of ${EffectorResult.describe(entry)}`, error)),
-      Effect.delay(worker.lease / 3),
+      Effect.delay(Math.ceil(worker.lease / 3)),
       Effect.forever({ disableYield: true }),
       // A claim that was lost is not renewed; the handler goes on, and what it comes to is reported late.
       Effect.catch(() => Effect.never)

@@ -106,7 +106,11 @@ const startIn = <A, E, R>(
       crashed: Deferred.await(life.died),
       isAlive: Effect.sync(() => life.isAlive),
       kill,
-      stop: Effect.andThen(Scope.close(scope, Exit.void), kill),
+      stop: Effect.forkDetach(Effect.andThen(Scope.close(scope, Exit.void), kill)).pipe(
+        // A process that dies while it shuts down never ends its finalizers.
+        Effect.andThen(Deferred.await(life.died)),
+        Effect.asVoid
+      ),
       restart: (options = {}) => Effect.andThen(kill, startIn(outside, layer, options))
     } as Process<A, E>
   })
