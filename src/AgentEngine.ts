@@ -14,19 +14,16 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
-import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Activation from "./Activation.ts"
-import * as ActivationRun from "./ActivationRun.ts"
 import { AgentDefinitionError } from "./Agent.ts"
 import type * as Agent from "./Agent.ts"
 import { type Client, client, type SendError } from "./AgentClient.ts"
+import { deliver, type Engine as Delivering } from "./AgentEngineDelivery.ts"
 import * as AgentStore from "./AgentStore.ts"
 import * as Effector from "./Effector.ts"
-import { forkWorker, loop, retryDelay, storeRetries, Work } from "./internal/background.ts"
-import type * as Journal from "./Journal.ts"
+import { forkWorker, loop, positive, Work } from "./internal/background.ts"
 import type * as Ledger from "./Ledger.ts"
-import type * as Tool from "./Tool.ts"
 
 export {
   type Client,
@@ -40,6 +37,7 @@ export {
   type OutputOf,
   type SendError
 } from "./AgentClient.ts"
+export { NoEffector } from "./AgentEngineDelivery.ts"
 
 /**
  * The engine of one process.
@@ -157,32 +155,17 @@ export class EventFailed extends Schema.TaggedError<EventFailed>()("EventFailed"
   }
 }
 
-/**
- * An agent stages an intent that nobody performs: its engine was made without the effector the types ask for.
- *
- * @since 0.1.0
- * @category errors
- */
-export class NoEffector extends Schema.TaggedError<NoEffector>()("NoEffector", { tool: Schema.String }) {
-  override get message() {
-    return `no effector for '${this.tool}'; provide Effector.layer or Effector.elsewhere`
-  }
-}
-
 // internal
 
-interface Engine {
-  readonly store: AgentStore.AgentStore["Service"]
+interface Engine extends Delivering {
   readonly client: Client
   readonly agents: ReadonlyMap<string, Agent.Any>
-  readonly context: Context.Context<any>
   readonly concurrency: number
   /** The activations under way, by agent and key. */
   readonly work: Work
   readonly changes: Queue.Queue<void>
   /** Waiting callers by event offset. */
   readonly callers: Map<number, Set<Deferred.Deferred<void>>>
-  readonly alwaysReplay: boolean
   stopping: boolean
 }
 
@@ -195,7 +178,7 @@ const makeEngine = (agents: ReadonlyArray<Agent.Any>, options: Options) =>
       client: yield* client,
       agents: yield* byName(agents),
       context: yield* Effect.context<any>(),
-      concurrency: options.concurrency ?? 256,
+      concurrency: positive("concurrency", options.concurrency ?? 256),
       work,
       changes: yield* store.changes,
       callers: new Map(),
@@ -232,7 +215,7 @@ const nameOf = (agent: string, key: string) => `${agent}\0${key}`
 
 const start = (engine: Engine, snapshot: AgentStore.Snapshot): Effect.Effect<void> => {
   const { agent, key, offset } = snapshot
-  const delivery = deliver(engine, snapshot).pipe(
+  const delivery = deliver(engine, engine.agents.get(agent)!, snapshot).pipe(
     Effect.ensuring(Effect.sync(() => wake(engine, offset))),
     Effect.provideContext(engine.context)
   )
@@ -247,101 +230,6 @@ const start = (engine: Engine, snapshot: AgentStore.Snapshot): Effect.Effect<voi
 const wake = (engine: Engine, offset: number): void => {
   // A copy: a caller that looks and has to wait on is entered again at once.
   for (const caller of Array.from(engine.callers.get(offset) ?? [])) Deferred.doneUnsafe(caller, Effect.void)
-}
-
-/** One activation: runs it, and commits it or records its failure. */
-const deliver = (engine: Engine, snapshot: AgentStore.Snapshot) =>
-  Effect.gen(function*() {
-    const agent = engine.agents.get(snapshot.agent)!
-    const { definition, name } = agent
-    const { key, offset, revision } = snapshot
-    const claimed = { agent: name, key, offset, revision }
-    let overtaken = false
-    const append = (from: number, rows: ReadonlyArray<Journal.Stored>, known: string | undefined) =>
-      engine.store.append({ ...claimed, from, rows, known }).pipe(
-        Effect.retry({ schedule: storeRetries, while: (error) => error._tag === "StoreError" }),
-        Effect.mapError((error) => {
-          overtaken = error._tag === "CommitConflict"
-          return new Activation.ActivationFailed({
-            agent: name,
-            key,
-            reason: ActivationRun.reasonOf(error),
-            final: false
-          })
-        })
-      )
-    yield* Activation.checkpoint("activation:load", key)
-    const refuse = (tool: Tool.Any) => refusal(engine, tool)
-    const result = yield* Effect.result(activate(engine, definition, snapshot, { refuse, append }))
-    if (overtaken) return yield* Effect.logDebug(`key '${key}' of '${name}' was overtaken by another owner`)
-    yield* Activation.checkpoint("activation:commit", key)
-    if (Result.isFailure(result)) {
-      const { failure } = result
-      return yield* failure._tag === "MessageRefused"
-        ? engine.store.refuseMessage({ agent: name, key, offset: failure.offset, detail: failure.detail })
-        : fail(engine, agent, snapshot, failure.reason, failure.final)
-    }
-    yield* engine.store.commit({ ...claimed, version: definition.version, activated: result.success }).pipe(
-      Effect.retry({ schedule: storeRetries, while: (error) => error._tag === "StoreError" }),
-      Effect.catchTag("CommitConflict", (error) => Effect.logDebug(error.message)),
-      Effect.catchTag("IntentConflict", (error) =>
-        Effect.andThen(
-          Effect.logError(error.message),
-          fail(engine, agent, snapshot, ActivationRun.reasonOf(error), true)
-        ))
-    )
-    yield* Activation.checkpoint("activation:committed", key)
-  })
-
-const activate = (
-  engine: Engine,
-  definition: Activation.Definition,
-  snapshot: AgentStore.Snapshot,
-  options: ActivationRun.Options
-) =>
-  Effect.tap(ActivationRun.run(definition, snapshot, options), (activated) => {
-    if (!engine.alwaysReplay) return Effect.void
-    const { from, rows } = activated.journal
-    const again = ActivationRun.replay(
-      definition,
-      { ...snapshot, rows: [...snapshot.rows.slice(0, from), ...rows] },
-      activated.replay
-    )
-    return Effect.flatMap(again, ({ outcome }) => {
-      const differs = outcome._tag !== activated.outcome._tag
-        || (outcome._tag === "Complete" && JSON.stringify(outcome) !== JSON.stringify(activated.outcome))
-      return differs ? Effect.die(new Error("a replay came to another outcome")) : Effect.void
-    })
-  })
-
-/** Records a failure: the agent's schedule says whether and when the event, or its resume, runs again. */
-const fail = (
-  engine: Engine,
-  agent: Agent.Any,
-  { failures, key, now, offset, revision }: AgentStore.Snapshot,
-  reason: Activation.Reason,
-  final: boolean
-) =>
-  Effect.gen(function*() {
-    const retryIn = final || agent.retry === undefined ? undefined : yield* retryDelay(agent.retry, failures + 1, now)
-    yield* engine.store.fail({ agent: agent.name, key, offset, revision, reason, retryIn }).pipe(
-      Effect.retry({ schedule: storeRetries, while: (error) => error._tag === "StoreError" }),
-      Effect.andThen(
-        retryIn === undefined
-          ? Effect.logWarning(`event ${offset} of key '${key}' of '${agent.name}': ${reason.message}`)
-          : Effect.void
-      ),
-      Effect.catchTag("CommitConflict", (error) => Effect.logDebug(error.message))
-    )
-  })
-
-const refusal = (engine: Engine, tool: Tool.Any): NoEffector | Effector.ContractMismatch | undefined => {
-  const performer = Context.getOption(engine.context, Effector.performer(tool.name))
-  if (Option.isNone(performer)) return new NoEffector({ tool: tool.name })
-  const { contract } = performer.value.tool
-  return contract === tool.contract
-    ? undefined
-    : new Effector.ContractMismatch({ tool: tool.name, contracts: [tool.contract, contract] })
 }
 
 const call = (

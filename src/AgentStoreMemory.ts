@@ -10,7 +10,8 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import * as Result from "effect/Result"
-import * as AgentStore from "./AgentStore.ts"
+import type * as AgentStore from "./AgentStore.ts"
+import * as AgentStoreData from "./AgentStoreData.ts"
 import { type Key, Tables } from "./AgentStoreMemoryTables.ts"
 import * as CanonicalJson from "./CanonicalJson.ts"
 import * as Intent from "./Intent.ts"
@@ -74,17 +75,17 @@ const attempt = <A, E>(body: (now: number) => A | Refused<E>): Effect.Effect<A, 
 
 const inboxes = (tables: Tables, limit: number): Methods<"send" | "message" | "refuseMessage"> => ({
   send: (sent) =>
-    attempt<AgentStore.Receipt, AgentStore.EventConflict | AgentStore.InboxFull>((now) => {
+    attempt<AgentStore.Receipt, AgentStoreData.EventConflict | AgentStoreData.InboxFull>((now) => {
       const { agent, event, eventId, key } = sent
       const name = `${agent}\0${key}\0${eventId}`
       const seen = eventId === undefined ? undefined : tables.eventIds.get(name)
       if (seen !== undefined) {
         return textOf(seen.event) === textOf(event)
           ? { offset: seen.offset, duplicate: true }
-          : new Refused(new AgentStore.EventConflict({ agent, key, eventId: String(eventId) }))
+          : new Refused(new AgentStoreData.EventConflict({ agent, key, eventId: String(eventId) }))
       }
       const row = tables.key(sent)
-      if (row.inbox.length >= limit) return new Refused(new AgentStore.InboxFull({ agent, key, limit }))
+      if (row.inbox.length >= limit) return new Refused(new AgentStoreData.InboxFull({ agent, key, limit }))
       const added = tables.addEvent(row, sent)
       if (eventId !== undefined) tables.eventIds.set(name, added)
       tables.changed(row, now)
@@ -92,10 +93,10 @@ const inboxes = (tables: Tables, limit: number): Methods<"send" | "message" | "r
     }),
 
   message: (message) =>
-    attempt<{ readonly offset: number }, AgentStore.InboxFull>((now) => {
+    attempt<{ readonly offset: number }, AgentStoreData.InboxFull>((now) => {
       const { agent, key } = message
       const row = tables.key(message)
-      if (row.mailbox.length >= limit) return new Refused(new AgentStore.InboxFull({ agent, key, limit }))
+      if (row.mailbox.length >= limit) return new Refused(new AgentStoreData.InboxFull({ agent, key, limit }))
       const offset = ++tables.messages
       row.mailbox.push({ offset, content: message.message })
       tables.changed(row, now)
@@ -150,7 +151,7 @@ const activations = (tables: Tables): Methods<"ready" | "append" | "commit" | "f
     }),
 
   append: (appended) =>
-    attempt<ReadonlyArray<Journal.Stored>, AgentStore.CommitConflict>(() => {
+    attempt<ReadonlyArray<Journal.Stored>, AgentStoreData.CommitConflict>(() => {
       const row = tables.key(appended)
       const refused = conflict(row, appended)
       if (refused !== undefined) return refused
@@ -162,7 +163,7 @@ const activations = (tables: Tables): Methods<"ready" | "append" | "commit" | "f
     }),
 
   commit: (commit) =>
-    attempt<void, AgentStore.CommitConflict | Intent.IntentConflict>((now) => {
+    attempt<void, AgentStoreData.CommitConflict | Intent.IntentConflict>((now) => {
       const row = tables.key(commit)
       const refused = conflict(row, commit)
       if (refused !== undefined) return refused
@@ -215,7 +216,7 @@ const activations = (tables: Tables): Methods<"ready" | "append" | "commit" | "f
     }),
 
   fail: (failure) =>
-    attempt<void, AgentStore.CommitConflict>((now) => {
+    attempt<void, AgentStoreData.CommitConflict>((now) => {
       const { reason, retryIn } = failure
       const row = tables.key(failure)
       const refused = conflict(row, failure)
@@ -262,9 +263,9 @@ const intents = (tables: Tables): Methods<"startable" | "claim" | "move" | "swee
     }),
 
   move: <E>(id: string, move: Ledger.Move<E>) =>
-    attempt<Ledger.Entry, E | AgentStore.IntentNotFound>((now) => {
+    attempt<Ledger.Entry, E | AgentStoreData.IntentNotFound>((now) => {
       const entry = tables.ledger.get(id)
-      if (entry === undefined) return new Refused(new AgentStore.IntentNotFound({ id }))
+      if (entry === undefined) return new Refused(new AgentStoreData.IntentNotFound({ id }))
       const { next, refusal } = move(entry, now)
       if (next !== undefined) tables.write(entry, next, now)
       return refusal === undefined ? next ?? entry : new Refused(refusal)
@@ -292,10 +293,10 @@ const operations = (tables: Tables): Methods<"cancel" | "redrive"> => ({
     }),
 
   redrive: ({ by, fresh, id }) =>
-    attempt<{ readonly offset: number }, AgentStore.DeadLetterNotFound>((now) => {
+    attempt<{ readonly offset: number }, AgentStoreData.DeadLetterNotFound>((now) => {
       const letter = tables.letters[id - 1]
       if (letter === undefined || letter.driven !== undefined || letter.kind === "Message") {
-        return new Refused(new AgentStore.DeadLetterNotFound({ id }))
+        return new Refused(new AgentStoreData.DeadLetterNotFound({ id }))
       }
       const row = tables.key(letter)
       const event = tables.event(letter.offset)
@@ -305,7 +306,7 @@ const operations = (tables: Tables): Methods<"cancel" | "redrive"> => ({
         row.inbox.sort((a, b) => a.offset - b.offset)
       } else {
         if (row.current !== event || row.blocked === undefined) {
-          return new Refused(new AgentStore.DeadLetterNotFound({ id }))
+          return new Refused(new AgentStoreData.DeadLetterNotFound({ id }))
         }
         event.state = "Suspended"
         row.blocked = undefined
@@ -326,8 +327,8 @@ const listings = (
   "entry" | "entries" | "event" | "key" | "recorded" | "trace" | "outputs" | "deadLetters" | "resolutions"
 > => ({
   entry: (id) =>
-    attempt<Ledger.Entry, AgentStore.IntentNotFound>(() =>
-      tables.ledger.get(id) ?? new Refused(new AgentStore.IntentNotFound({ id }))
+    attempt<Ledger.Entry, AgentStoreData.IntentNotFound>(() =>
+      tables.ledger.get(id) ?? new Refused(new AgentStoreData.IntentNotFound({ id }))
     ),
 
   entries: ({ agent, key, states }) =>
@@ -388,12 +389,12 @@ const listings = (
   resolutions: ({ after, limit }) => operation(() => tables.resolutions.slice(after, after + limit))
 })
 
-const conflict = (row: Key, claimed: AgentStore.Claimed): Refused<AgentStore.CommitConflict> | undefined => {
+const conflict = (row: Key, claimed: AgentStore.Claimed): Refused<AgentStoreData.CommitConflict> | undefined => {
   const { agent, key, revision } = row
   const current = row.current ?? row.inbox[0]
   return revision === claimed.revision && current?.offset === claimed.offset
     ? undefined
-    : new Refused(new AgentStore.CommitConflict({ agent, key, expected: claimed.revision, actual: revision }))
+    : new Refused(new AgentStoreData.CommitConflict({ agent, key, expected: claimed.revision, actual: revision }))
 }
 
 /** Equal contents have equal texts, in whatever order their fields were written. */

@@ -18,7 +18,7 @@ import type { Served } from "./EffectorDelivery.ts"
 import * as EffectorDryRun from "./EffectorDryRun.ts"
 import * as EffectorWorker from "./EffectorWorker.ts"
 import type * as Intent from "./Intent.ts"
-import { forkWorker } from "./internal/background.ts"
+import { forkWorker, positive } from "./internal/background.ts"
 import * as Tool from "./Tool.ts"
 
 /**
@@ -50,7 +50,7 @@ export type HandlersOf<T> = T extends { readonly kind: "SideEffect"; readonly na
   : never
 
 /**
- * How an effector works. Durations are positive.
+ * How an effector works. The numbers are positive: a layer dies of others.
  *
  * @since 0.1.0
  * @category models
@@ -209,10 +209,10 @@ const make = (options: Options, tools: ReadonlyArray<AnyTool>) =>
     return yield* EffectorWorker.make({
       served,
       owner: options.owner ?? `effector-${crypto.randomUUID()}`,
-      lease: millis(options.lease ?? "30 seconds"),
+      lease: positive("lease", millis(options.lease ?? "30 seconds")),
       grace: millis(options.grace ?? "10 seconds"),
-      concurrency: options.concurrency ?? 64,
-      maxBytes: options.maxBytes ?? 1024 * 1024
+      concurrency: positive("concurrency", options.concurrency ?? 64),
+      maxBytes: positive("maxBytes", options.maxBytes ?? 1024 * 1024)
     })
   })
 

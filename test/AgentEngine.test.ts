@@ -187,6 +187,22 @@ describe("what does not fit", () => {
       yield* Layer.build(AgentEngine.layer(small, small))
     }).pipe(Effect.provide(AgentStore.layerMemory)))
 
+  const options: ReadonlyArray<readonly [string, Layer.Layer<never, never, AgentStore.AgentStore>]> = [
+    ["concurrency", Layer.effectDiscard(Layer.build(AgentEngine.layerWith({ concurrency: 0 })()))],
+    ["concurrency", Effector.layerWith({ concurrency: -1 })()],
+    ["lease", Effector.layerWith({ lease: 0 })()],
+    ["maxBytes", Effector.layerWith({ maxBytes: Number.NaN })()]
+  ]
+  it.effect.each(options)(
+    "an option nobody could work with (%s) is refused when the layer is built",
+    ([name, layer]) =>
+      Effect.gen(function*() {
+        const defect = yield* Effect.flip(Effect.catchDefect(Layer.build(layer), Effect.fail))
+        assert.instanceOf(defect, RangeError)
+        assert.include(defect.message, `'${name}' must be positive`)
+      }).pipe(Effect.provide(AgentStore.layerMemory))
+  )
+
   it.effect("an agent that stages what nobody performs is refused where it stages", () =>
     Effect.gen(function*() {
       // What does not compile, as a cast lets it through.

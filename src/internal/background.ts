@@ -161,3 +161,9 @@ export const retryDelay = (
     }
     return delay
   })
+
+/** An option of a layer that a worker could not work with otherwise. */
+export const positive = (name: string, value: number): number => {
+  if (!(value > 0)) throw new RangeError(`'${name}' must be positive, it is ${value}`)
+  return value
+}
