@@ -217,3 +217,21 @@ describe("sealed arguments", () => {
     }
   })
 })
+
+describe("an outcome that is unknown", () => {
+  it("K41 is said to be unknown and perhaps done, with the id, and never to have failed or to be tried again", () => {
+    for (const reason of ["Crashed", "TimedOut", "LeaseLost", "Defect"] as const) {
+      const { message } = new Intent.IntentOutcomeUnknown({
+        id: "2e047468-1bb8-5717-8cb0-d8e98f15a767",
+        tool: "charge",
+        key: "c1",
+        reason,
+        detail: "'charge' did not end within 5m"
+      })
+      for (const part of ["outcome", "unknown", "may have happened", "2e047468-1bb8-5717-8cb0-d8e98f15a767", "'c1'"]) {
+        assert.include(message, part)
+      }
+      assert.notMatch(message, /fail|try again|retry/i)
+    }
+  })
+})

@@ -5,7 +5,7 @@ import { Effect, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { AgentEngine, AgentStore, Ledger } from "../../../src/index.ts"
 import { Crash, Effects, Process, TestEngine } from "../../../src/testing/index.ts"
-import { agentsOf, effects, Event, Op, World } from "./Script.ts"
+import { agentsOf, effects, type Event, Op, World } from "./Script.ts"
 
 const between = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
