@@ -44,8 +44,7 @@ describe("K20 fire and forget", () => {
       assert.deepStrictEqual(lines, [], "no warning")
       assert.lengthOf(happened, 1)
     }).pipe(
-      Effect.provide(Desk.shop(Desk.outside(happened, { charge: script }))),
-      Effect.provide(Desk.logged(lines))
+      Effect.provide(Layer.provideMerge(Desk.shop(Desk.outside(happened, { charge: script })), Desk.logged(lines)))
     )
   })
 })
@@ -114,7 +113,7 @@ describe("engine.call", () => {
         assert.deepInclude(failed, { _tag: "EventFailed", agent: "failing", key, state })
         assert.strictEqual(failed._tag === "EventFailed" && failed.reason.tag, "ToolArgumentError")
       }
-    }).pipe(Effect.provide(live), Effect.provide(Desk.logged([])))
+    }).pipe(Effect.provide(Layer.provideMerge(live, Desk.logged([]))))
   })
 
   it.effect("is answered where another process runs the agent", () =>
@@ -212,7 +211,7 @@ describe("what does not fit", () => {
       assert.strictEqual(failed._tag === "EventFailed" && failed.reason.tag, "NoEffector")
       assert.include(failed.message, "no effector for 'charge'; provide Effector.layer or Effector.elsewhere")
       assert.deepStrictEqual(yield* Desk.states, [])
-    }).pipe(Effect.provide(AgentStore.layerMemory), Effect.provide(Desk.logged([]))))
+    }).pipe(Effect.provide(Layer.provideMerge(AgentStore.layerMemory, Desk.logged([])))))
 })
 
 describe("engine.drain", () => {
@@ -307,7 +306,7 @@ describe("engine.drain", () => {
       yield* drain
       assert.lengthOf(happened, 20)
       assert.isTrue((yield* Desk.states).every((state) => state === "charge Performed"))
-    }).pipe(Effect.provide(Desk.shop(Desk.outside(happened), { store })), Effect.provide(Desk.logged([])))
+    }).pipe(Effect.provide(Layer.provideMerge(Desk.shop(Desk.outside(happened), { store }), Desk.logged([]))))
   })
 })
 
@@ -423,8 +422,7 @@ describe("closing down", () => {
       assert.isTrue(exit !== undefined && Exit.hasInterrupts(exit))
       assert.match(lines.join("\n"), /Fatal engine stopped.*the store is gone/)
     }).pipe(
-      Effect.provide(Desk.storeWith(() => ({ sweep: Effect.fail(down) }))),
-      Effect.provide(Desk.logged(lines))
+      Effect.provide(Layer.provideMerge(Desk.storeWith(() => ({ sweep: Effect.fail(down) })), Desk.logged(lines)))
     )
   })
 
@@ -453,6 +451,6 @@ describe("closing down", () => {
       const calling = yield* Effect.forkChild(call(reader, { key: "c1", event: 1 }), now)
       yield* TestClock.adjust("1 minute")
       assert.strictEqual(yield* Fiber.join(calling), "found")
-    }).pipe(Effect.provide(store), Effect.provide(Desk.logged(lines)))
+    }).pipe(Effect.provide(Layer.provideMerge(store, Desk.logged(lines))))
   })
 })

@@ -108,7 +108,7 @@ describe("K44 cancelling two intents in different places", () => {
         assert.deepStrictEqual(happened.map(({ input }) => input), [{ customerId: "c1", amountCents: 2 }])
         assert.deepInclude(yield* status(reader, "c1"), { seq: 1, inbox: 0 })
         assert.deepStrictEqual(yield* deadLetters, [])
-      }).pipe(Effect.provide(live), Effect.provide(Desk.logged(lines)))
+      }).pipe(Effect.provide(Layer.provideMerge(live, Desk.logged(lines))))
       assert.deepStrictEqual(lines, [], "nothing to warn of")
     }).pipe(Effect.provide(AgentStore.layerMemory))
   })
@@ -171,8 +171,9 @@ describe("decisions", () => {
       const { intent } = yield* theEntry
       yield* body(intent.id)
     }).pipe(
-      Effect.provide(Desk.shop(Desk.outside(happened, {}, gated), { charge: gated })),
-      Effect.provide(Desk.logged(lines))
+      Effect.provide(
+        Layer.provideMerge(Desk.shop(Desk.outside(happened, {}, gated), { charge: gated }), Desk.logged(lines))
+      )
     )
 
   const told = Effect.map(

@@ -86,7 +86,7 @@ describe("a dry run", () => {
       assert.strictEqual(asked, 1)
       assert.lengthOf(lines, 1)
       assert.include(lines[0], "no idea")
-    }).pipe(Effect.provide(dryRun(answer)), Effect.provide(Desk.logged(lines)))
+    }).pipe(Effect.provide(Layer.provideMerge(dryRun(answer), Desk.logged(lines))))
   })
 
   it.effect("asks for nothing that waits for a person, before it is approved", () => {
