@@ -3,7 +3,7 @@
  * `PROPERTY_RUNS` says how many cases, `PROPERTY_SEED` which.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Arbitrary, Effect, References } from "effect"
+import { Arbitrary, Effect, Layer, References } from "effect"
 import { TestClock } from "effect/testing"
 import { Crash, TestEngine } from "../src/testing/index.ts"
 import { seed } from "./fixtures/property.ts"
@@ -14,8 +14,7 @@ const runs = Number(process.env["PROPERTY_RUNS"] ?? 200)
 
 const outcomeOf = (given: Case, options?: { readonly alwaysReplay: boolean }) =>
   run(given, options).pipe(
-    Effect.provide(TestEngine.outside),
-    Effect.provide(TestClock.layer()),
+    Effect.provide(Layer.merge(TestEngine.outside, TestClock.layer())),
     Effect.provideService(References.MinimumLogLevel, "None"),
     Effect.scoped
   )

@@ -6,6 +6,9 @@ import { Clock, Effect, Random, Schedule, Schema } from "effect"
 import { Agent, Intent, Memory, Tool } from "../../../src/index.ts"
 import { Effects } from "../../../src/testing/index.ts"
 
+/** What an operation of a script fails with. */
+class Broken extends Schema.TaggedError<Broken>()("Broken", { why: Schema.String }) {}
+
 /** How a handler ends the first time it is called; an idempotent one succeeds from the second time on. */
 const How = Schema.Literals(["succeed", "fail", "die", "hang", "slow"])
 
@@ -157,10 +160,10 @@ export const agentsOf = (world: World) => {
               yield* ctx.memory.update("count", (count) => count + 1)
               break
             case "failOnce":
-              if (world.strike(`${name} ${ctx.key} ${id} ${index}`)) yield* Effect.fail(new Error("failed once"))
+              if (world.strike(`${name} ${ctx.key} ${id} ${index}`)) return yield* new Broken({ why: "failed once" })
               break
             case "broken":
-              if (!world.repaired) yield* Effect.fail(new Error("broken"))
+              if (!world.repaired) return yield* new Broken({ why: "broken" })
               break
             case "act":
               learned.push(yield* ctx.act(callOf(op.call, index)))
