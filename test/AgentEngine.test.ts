@@ -4,7 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Effect, Exit, Fiber, Latch, Layer, Schema, Scope, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { Agent, AgentEngine, AgentStore, Effector, Tool } from "../src/index.ts"
+import { Activation, Agent, AgentEngine, AgentStore, Effector, Tool } from "../src/index.ts"
 import * as Desk from "./fixtures/desk.ts"
 import { charge, chargeWith, desk, sendEmail } from "./fixtures/desk.ts"
 
@@ -411,6 +411,38 @@ describe("closing down", () => {
       )
       assert.deepStrictEqual(yield* Desk.states, ["charge Staged"])
     }).pipe(Effect.provide(AgentStore.layerMemory)))
+
+  it.effect.each(Effector.steps)("an effector that closes at '%s' loses nothing and does nothing twice", (step) => {
+    const happened: Array<Desk.Happened> = []
+    const begun = step === "effector:complete" || step === "effector:answer"
+    return Effect.gen(function*() {
+      const gate = yield* Latch.make()
+      const scope = yield* Scope.make()
+      const { call } = Context.get(
+        yield* Layer.buildWithScope(Desk.process(Desk.outside(happened)), scope).pipe(
+          Effect.provideService(Activation.Checkpoint, (at) => at === step ? gate.await : Effect.void)
+        ),
+        engine
+      )
+      yield* Effect.forkChild(Effect.ignore(call(desk, { key: "c1", event: [order(5)] })), now)
+      yield* settle
+      const closing = yield* Effect.forkChild(Scope.close(scope, Exit.void), now)
+      yield* settle
+      assert.isUndefined(closing.pollUnsafe(), "it waits for what is under way")
+      yield* gate.open
+      yield* settle
+      yield* Fiber.join(closing)
+      assert.lengthOf(happened, begun ? 1 : 0)
+      assert.deepStrictEqual(yield* Desk.states, [begun ? "charge Performed" : "charge Staged"])
+
+      yield* Layer.build(Layer.fresh(Desk.process(Desk.outside(happened))))
+      yield* settle
+      assert.lengthOf(happened, 1)
+      const store = yield* AgentStore.AgentStore
+      const outputs = yield* store.outputs({ agent: "desk", after: 0, limit: 9 })
+      assert.deepStrictEqual(outputs.map(({ output }) => output), [["receipt"]])
+    }).pipe(Effect.provide(AgentStore.layerMemory))
+  })
 
   it.effect("an engine whose store stays away stops, and whoever built it is interrupted", () => {
     const lines: Array<string> = []
