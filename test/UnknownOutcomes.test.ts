@@ -54,6 +54,9 @@ describe("K38 a timeout with a stubborn handler", () => {
       assert.deepInclude(settled, { state: "Performed", attempt: 1, late: success("receipt 1") })
       assert.strictEqual(settled.resolution?.by, "late evidence")
       assert.deepStrictEqual(settled.answer, unknown.answer, "what the agent was told stays")
+      const { resolutions } = yield* engine
+      const told = yield* resolutions().pipe(Stream.take(1), Stream.runCollect)
+      assert.deepInclude(told[0], { id: settled.intent.id, at: 200, result: success("receipt 1") })
 
       yield* TestClock.adjust("25 hours")
       assert.deepStrictEqual(took, [1])
@@ -324,6 +327,27 @@ describe("verify", () => {
     }
   )
 
+  it.effect.each(verdicts)(
+    "after a timeout it is asked once the handler has stopped, and the agent is told what it says: %s",
+    ([_, verdict, told, state]) => {
+      const seen: Array<string> = []
+      const timed = chargeWith({ timeout: "50 millis", verify: true })
+      const script: Desk.Script = () =>
+        Effect.onInterrupt(Effect.never, () => Effect.delay(Effect.sync(() => seen.push("stopped")), "2 seconds"))
+      const verify = () => {
+        seen.push("asked")
+        return verdict()
+      }
+      return Effect.gen(function*() {
+        yield* send(order(5))
+        yield* pass(400)
+        assert.deepStrictEqual(seen, ["stopped", "asked"])
+        assert.deepStrictEqual(yield* Desk.states, [`charge ${state}`])
+        assert.deepStrictEqual(yield* outputs, [told.replace("Crashed", "TimedOut")])
+      }).pipe(Effect.provide(Desk.shop(Desk.outside([], { charge: script }, timed, verify), { charge: timed })))
+    }
+  )
+
   it.effect("that nobody serves any more is not waited for longer than a start would be", () =>
     Effect.gen(function*() {
       const timed = chargeWith({ verify: true, ttl: "1 minute" })
@@ -384,10 +408,12 @@ describe("an unknown end that is settled", () => {
         const following = yield* Effect.forkChild(resolutions().pipe(Stream.take(rows), Stream.runCollect), {
           startImmediately: true
         })
+        yield* TestClock.adjust("1 hour")
         yield* resolve(before.intent.id, "dana", to)
         yield* drain
         const entry = yield* entryOf("charge")
         assert.deepInclude(entry, { state, answer: before.answer })
+        assert.deepStrictEqual(entry.resolution, { by: "dana", at: 3_600_000 })
         assert.lengthOf(happened, n)
         assert.deepStrictEqual(yield* outputs, ["unknown: Defect"])
         const seen = yield* Fiber.join(following)
