@@ -143,3 +143,11 @@ export type Trace =
   | { readonly type: "IntentStaged"; readonly step: number; readonly tool: string; readonly id: Intent.Id }
   | { readonly type: "Suspended"; readonly segment: number }
   | { readonly type: "Completed" }
+  /** Written when the intent has ended, and once more where an unknown end is settled. */
+  | {
+    readonly type: "IntentEnded"
+    readonly step: number
+    readonly tool: string
+    readonly id: Intent.Id
+    readonly result: Intent.Result
+  }

@@ -54,7 +54,10 @@ export class AgentStore extends Context.Service<AgentStore, {
   readonly message: (
     message: Target & { readonly message: CanonicalJson.Json }
   ) => Effect.Effect<{ readonly offset: number }, InboxFull | StoreError>
-  /** Up to `limit` keys that can be run now, each with all an activation needs. Keys for which `busy` holds are left out. */
+  /**
+   * Up to `limit` keys that can be run now, each with all an activation needs. Keys for which `busy` holds are left out. A key
+   * that had its turn comes after those that wait for theirs.
+   */
   readonly ready: (query: {
     readonly agents: ReadonlyArray<string>
     readonly limit: number

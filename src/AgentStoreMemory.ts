@@ -203,7 +203,7 @@ const activations = (tables: Tables): Methods<"ready" | "append" | "commit" | "f
           output
         })
       }
-      for (const draft of intents) if (!tables.ledger.has(draft.id)) tables.stage(row, draft, now)
+      for (const draft of intents) if (!tables.ledger.has(draft.id)) tables.stage(row, event, draft, now)
       if (outcome._tag === "Complete") {
         event.output = outcome.output
         tables.endEvent(row, event, "Completed")
@@ -212,7 +212,7 @@ const activations = (tables: Tables): Methods<"ready" | "append" | "commit" | "f
         row.continuation = outcome.continuation
         row.suspendedAt = now
       }
-      tables.changed(row, now)
+      tables.hadTurn(row, now)
     }),
 
   fail: (failure) =>
@@ -235,7 +235,7 @@ const activations = (tables: Tables): Methods<"ready" | "append" | "commit" | "f
         }
         tables.addLetter(row, { kind, offset: event.offset, content: event.event, reason, at: now })
       }
-      tables.changed(row, now)
+      tables.hadTurn(row, now)
     })
 })
 

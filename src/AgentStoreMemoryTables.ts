@@ -71,6 +71,8 @@ export class Tables {
   readonly events: Array<Event> = []
   readonly eventIds = new Map<string, Event>()
   readonly ledger = new Map<string, Ledger.Entry>()
+  /** The event in whose activation an intent was staged: its trace tells how the intent ended. */
+  readonly stagedBy = new Map<string, Event>()
   readonly outputs: Array<AgentStore.Output> = []
   readonly letters: Array<AgentStore.DeadLetter> = []
   readonly resolutions: Array<AgentStore.Resolution> = []
@@ -115,6 +117,12 @@ export class Tables {
     return this.events[offset - 1]!
   }
 
+  /** A key that had its turn stands behind the others that can be run. */
+  hadTurn(key: Key, now: number): void {
+    this.ready.delete(key)
+    this.changed(key, now)
+  }
+
   /** Brings the indexes of a key up to date and tells everybody who listens. */
   changed(key: Key, now: number): void {
     this.refresh(key, now)
@@ -152,16 +160,20 @@ export class Tables {
   }
 
   /** Adds the entry of an intent that was just staged. */
-  stage(key: Key, draft: Intent.Draft, now: number): void {
+  stage(key: Key, event: Event, draft: Intent.Draft, now: number): void {
     this.ledger.set(draft.id, Ledger.stage(draft, now))
+    this.stagedBy.set(draft.id, event)
     key.open.push(draft.id)
   }
 
   /** Replaces an entry. What hangs on it follows: order, waiting keys, resolutions. */
   write(before: Ledger.Entry, next: Ledger.Entry, now: number): void {
-    const { agent, id, key: name, tool } = next.intent
+    const { agent, id, key: name, step, tool } = next.intent
     const key = this.key(next.intent)
     this.ledger.set(id, next)
+    if (next.result !== undefined && next.result !== before.result) {
+      this.stagedBy.get(id)!.trace.push({ type: "IntentEnded", step, tool, id, result: next.result })
+    }
     contains(key.open, id, next.state === "Staged" || next.state === "Claimed")
     contains(key.unanswered, id, Ledger.isUnanswered(next))
     key.open.sort((a, b) => inOrder(this.ledger.get(a)!.intent, this.ledger.get(b)!.intent))

@@ -539,7 +539,13 @@ describe("K91 a read yielded directly", () => {
       assert.deepStrictEqual(yield* outputsOf(subject), ["1!"])
       assert.deepStrictEqual(asked, ["1"])
       const trace = yield* AgentStore.AgentStore.use((store) => store.trace(offset))
-      assert.deepStrictEqual(trace.map(({ type }) => type), ["ToolCall", "IntentStaged", "Suspended", "Completed"])
+      assert.deepStrictEqual(trace.map(({ type }) => type), [
+        "ToolCall",
+        "IntentStaged",
+        "Suspended",
+        "IntentEnded",
+        "Completed"
+      ])
     }).pipe(Effect.provide(TestEngine.layer({ agents: [subject], effects: [slowlyPaid] })))
   })
 })

@@ -38,7 +38,8 @@ describe("K20 fire and forget", () => {
       const { trace } = yield* AgentStore.AgentStore
       assert.deepStrictEqual(yield* trace(1), [
         { type: "IntentStaged", step: 0, tool: "charge", id: entry!.intent.id },
-        { type: "Completed" }
+        { type: "Completed" },
+        { type: "IntentEnded", step: 0, tool: "charge", id: entry!.intent.id, result }
       ])
       assert.deepStrictEqual(yield* deadLetters, [])
       assert.deepStrictEqual(lines, [], "no warning")

@@ -357,3 +357,28 @@ describe("engine.outputs", () => {
     }).pipe(Effect.provide(AgentStore.layerMemory))
   })
 })
+
+describe("a key with many events", () => {
+  it.effect("takes turns with one that waits, also where one activation runs at a time", () => {
+    const order: Array<string> = []
+    const note = Tool.readOnly("note", {
+      description: "Notes who had its turn.",
+      parameters: { key: Schema.String },
+      handler: ({ key }) => Effect.sync(() => void order.push(key))
+    })
+    const turns = Agent.make(
+      "turns",
+      { event: Schema.Int, output: Schema.Void },
+      (ctx) => Effect.as(ctx.runTool(note({ key: ctx.key })), Agent.complete(undefined))
+    )
+    const Live = AgentEngine.layerWith({ concurrency: 1 })(turns).pipe(Layer.provideMerge(AgentStore.layerMemory))
+    return Effect.gen(function*() {
+      const client = yield* AgentEngine.client
+      for (let event = 0; event < 5; event++) yield* client.send(turns, { key: "busy", event })
+      yield* client.send(turns, { key: "waiting", event: 0 })
+      yield* Effect.flatMap(AgentEngine.AgentEngine, ({ drain }) => drain)
+      assert.lengthOf(order, 6)
+      assert.isBelow(order.indexOf("waiting"), 3)
+    }).pipe(Effect.provide(Live))
+  })
+})

@@ -118,6 +118,24 @@ export const inboxes = ({ inboxLimit, test }: Bench): void => {
     )
   })
 
+  describe("ready", () => {
+    test(
+      "gives a key that waits its turn before one that had it, however many events that has left",
+      Effect.gen(function*() {
+        const [busy, waiting] = [keyOf("busy"), keyOf("waiting")]
+        for (let event = 0; event < 3; event++) yield* send({ ...busy, event })
+        yield* send(waiting)
+        const first = AgentStore.AgentStore.use((store) =>
+          store.ready({ agents: [busy.agent], limit: 1, busy: (_, key) => key !== busy.key && key !== waiting.key })
+        )
+        const [turn] = yield* first
+        assert.strictEqual(turn?.key, busy.key)
+        yield* complete(turn!)
+        assert.strictEqual((yield* first)[0]?.key, waiting.key)
+      })
+    )
+  })
+
   describe("message", () => {
     test(
       "wakes the key that waits for one, which gets messages in order, one at a time",

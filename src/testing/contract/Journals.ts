@@ -149,7 +149,7 @@ export const journals = ({ test }: Bench): void => {
     )
 
     test(
-      "comes with the trace of all segments in order, and is not there for an event that is not",
+      "comes with the trace of all segments and of the ends of their intents, in order, and is not there for an event that is not",
       Effect.gen(function*() {
         const store = yield* AgentStore.AgentStore
         const { offset } = yield* send()
@@ -158,7 +158,17 @@ export const journals = ({ test }: Bench): void => {
         yield* suspend(first, waitingFor(...intents), { intents, trace: [{ type: "Suspended", segment: 0 }] })
         yield* perform(intents[0]!.id)
         yield* complete(yield* load(), { trace: [{ type: "Completed" }] })
-        assert.deepStrictEqual(yield* store.trace(offset), [{ type: "Suspended", segment: 0 }, { type: "Completed" }])
+        assert.deepStrictEqual(yield* store.trace(offset), [
+          { type: "Suspended", segment: 0 },
+          {
+            type: "IntentEnded",
+            step: 0,
+            tool: "charge",
+            id: intents[0]!.id,
+            result: { _tag: "Success", value: "receipt" }
+          },
+          { type: "Completed" }
+        ])
         assert.deepStrictEqual(yield* store.trace(offset + 1), [])
         assert.isUndefined(yield* store.recorded(offset + 1))
       })
