@@ -108,8 +108,11 @@ export const requestApproval = (
         ttl: timeout,
         approval: "required",
         approvalTimeout: timeout,
+        escalation: [],
         idempotent: false,
-        verify: false
+        verify: false,
+        transactional: false,
+        signature: undefined
       }))
     const answer = yield* Segment.awaitAnswer(state, step, () => ({ type: "intent", step, id }))
     if (answer.type === "decision") {
@@ -238,7 +241,10 @@ const stage = (
       approval: approvalTimeout === undefined ? "none" : "required",
       approvalTimeout,
       idempotent: tool.options.idempotent === true,
-      verify: tool.options.verify === true
+      verify: tool.options.verify === true,
+      transactional: tool.options.transactional === true,
+      escalation: tool.options.escalation ?? [],
+      signature: undefined
     }),
     tool
   }))

@@ -65,10 +65,28 @@ export interface Intent extends Place {
   /** How long the intent may wait to be started, in milliseconds. */
   readonly ttl: number
   readonly approval: "none" | "required"
+  /** How long each of those who are asked may take to decide, in milliseconds; `undefined` where no approval is required. */
+  readonly approvalTimeout: number | undefined
   readonly approvalDueAt: number | undefined
+  /** Who is asked next, in order, when nobody has decided in time. */
+  readonly escalation: ReadonlyArray<string>
   readonly idempotent: boolean
   readonly verify: boolean
+  /** Its handler runs in the transaction that records its end: what has no record has not happened. */
+  readonly transactional: boolean
   readonly traceId: string
+  readonly signature: Signature | undefined
+}
+
+/**
+ * Who vouches for an intent or a decision: the key, and the HMAC-SHA256 in hexadecimal.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Signature {
+  readonly keyId: string
+  readonly mac: string
 }
 
 /**
@@ -77,10 +95,7 @@ export interface Intent extends Place {
  * @since 0.1.0
  * @category models
  */
-export interface Draft extends Omit<Intent, "createdAt" | "expiresAt" | "approvalDueAt"> {
-  /** How long somebody may take to decide, in milliseconds; `undefined` where no approval is required. */
-  readonly approvalTimeout: number | undefined
-}
+export interface Draft extends Omit<Intent, "createdAt" | "expiresAt" | "approvalDueAt"> {}
 
 /**
  * The arguments of an intent whose tool has redacted parameters: never printed, never listed.

@@ -23,7 +23,12 @@ export type StepKind = "act" | "request" | "approval" | "sleep" | "receive" | "m
  * @category models
  */
 export type Answer =
-  | { readonly type: "intent"; readonly result: Intent.Result }
+  | {
+    readonly type: "intent"
+    readonly result: Intent.Result
+    /** The arguments a person performed it with instead, as canonical JSON. */
+    readonly edited?: { readonly by: string; readonly arguments: string }
+  }
   | { readonly type: "decision"; readonly approved: boolean; readonly by: string }
   | { readonly type: "slept" }
   | { readonly type: "message"; readonly message: CanonicalJson.Json; readonly offset: number }

@@ -330,7 +330,7 @@ const settled = (entry: Entry, by: string, result: Intent.Result, now: number): 
 })
 
 const decided = (entry: Entry, approved: boolean, by: string, now: number): Entry => {
-  const next = { ...entry, decision: { approved, by, at: now } }
+  const next = { ...entry, decision: { approved, by, at: now, edited: undefined, signature: undefined } }
   if (entry.intent.kind === "approval") {
     const result: Intent.Result = { _tag: "Success", value: approved }
     return answered(

@@ -33,7 +33,9 @@ export interface Entry {
   readonly claim: Claim | undefined
   /** The token of the last claim that ended or lapsed: its owner may still bring evidence. */
   readonly lastToken: string | undefined
-  readonly decision: { readonly approved: boolean; readonly by: string; readonly at: number } | undefined
+  /** Who is asked to decide now, after the first did not; `undefined` for the first. */
+  readonly channel: string | undefined
+  readonly decision: Decided | undefined
   readonly startedAt: number | undefined
   readonly endedAt: number | undefined
   /** How it ended; while it is staged again, what the last attempt came to. */
@@ -47,6 +49,20 @@ export interface Entry {
   /** How an unknown end was settled. */
   readonly resolution: { readonly by: string; readonly at: number } | undefined
   readonly history: ReadonlyArray<{ readonly at: number; readonly state: State; readonly note: string }>
+}
+
+/**
+ * What was decided about an intent. `edited` are the arguments it is performed with instead of those it was asked for with.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Decided {
+  readonly approved: boolean
+  readonly by: string
+  readonly at: number
+  readonly edited: { readonly arguments: string; readonly argumentsDigest: string } | undefined
+  readonly signature: Intent.Signature | undefined
 }
 
 /**
@@ -70,15 +86,16 @@ export interface Claim {
  * @category constructors
  */
 export const stage = (draft: Intent.Draft, now: number): Entry => {
-  const { approvalTimeout, ...intent } = draft
+  const { approvalTimeout } = draft
   const approvalDueAt = approvalTimeout === undefined ? undefined : now + approvalTimeout
   return {
-    intent: { ...intent, createdAt: now, approvalDueAt, expiresAt: (approvalDueAt ?? now) + draft.ttl },
+    intent: { ...draft, createdAt: now, approvalDueAt, expiresAt: (approvalDueAt ?? now) + draft.ttl },
     state: "Staged",
     attempt: 0,
     availableAt: now,
     claim: undefined,
     lastToken: undefined,
+    channel: undefined,
     decision: undefined,
     startedAt: undefined,
     endedAt: undefined,

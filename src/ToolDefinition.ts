@@ -75,6 +75,13 @@ export interface Options {
   readonly approval?: "required" | ((input: any) => Effect.Effect<boolean, unknown>)
   /** How long somebody may take to decide. Default 24 hours. */
   readonly approvalTimeout?: Duration.Input
+  /** Who is asked next, in order, each for `approvalTimeout`, when nobody has decided; after the last it is a no. At most 10. */
+  readonly escalation?: ReadonlyArray<string>
+  /**
+   * The handler changes nothing but the store's own database, through its `SqlClient`: it runs in the transaction that records
+   * its end, so its effect is there exactly once. Needs a `timeout` of at most a minute, and a store that has a database.
+   */
+  readonly transactional?: boolean
   /** How long the handler may run. Default 5 minutes. */
   readonly timeout?: Duration.Input
   /** How long an intent may wait to be started. Default 24 hours. */
@@ -85,6 +92,8 @@ export interface Options {
   readonly verify?: boolean
   /** How many handlers of this tool one effector runs at a time. Default: as many as the effector. */
   readonly concurrency?: number
+  /** How many handlers of this tool one effector starts within a span of time. Default: no limit. */
+  readonly rate?: { readonly limit: number; readonly every: Duration.Input }
 }
 
 /**
@@ -102,7 +111,7 @@ export const optionsOf = (
     if (!holds) throw new ToolDefinitionError({ tool: nameOf(name), reason })
   }
   check(typeof name === "string" && /^[A-Za-z0-9_-]{1,64}$/.test(name), "a name matches [A-Za-z0-9_-]{1,64}")
-  const { approval, approvalTimeout, description, idempotent, retry } = definition
+  const { approval, approvalTimeout, description, escalation, idempotent, retry, timeout, transactional } = definition
   check(typeof description === "string" && description.isWellFormed(), "'description' is not well-formed text")
   const options: Record<string, unknown> = {}
   for (const [option, [holds, expected]] of Object.entries(rules)) {
@@ -113,11 +122,23 @@ export const optionsOf = (
     options[option] = value
   }
   check(kind === "ReadOnly" || !("handler" in definition), "no handler in place for a SideEffect tool; use toLayer")
-  check(retry === undefined || idempotent === true, "'retry' without 'idempotent: true'; it would never be used")
+  check(
+    retry === undefined || idempotent === true || transactional === true,
+    "'retry' without 'idempotent: true' or 'transactional: true'; it would never be used"
+  )
+  check(
+    transactional !== true || (timeout !== undefined && isShort(timeout)),
+    "'transactional: true' without a 'timeout' of at most a minute; its transaction holds others up"
+  )
+  check(
+    transactional !== true || definition.verify !== true,
+    "'verify' with 'transactional: true'; its end is always known"
+  )
   check(
     approvalTimeout === undefined || approval !== undefined,
     "'approvalTimeout' without 'approval'; nobody is asked"
   )
+  check(escalation === undefined || approval !== undefined, "'escalation' without 'approval'; nobody is asked")
   return options
 }
 
@@ -131,6 +152,18 @@ const isSpan = (value: unknown): boolean =>
     onSome: (duration) => Duration.isFinite(duration) && Duration.toMillis(duration) >= 1
   })
 
+const isShort = (duration: Duration.Input): boolean => Duration.toMillis(Duration.fromInputUnsafe(duration)) <= 60_000
+
+const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) > 0
+
+const isRate = (value: unknown): boolean =>
+  typeof value === "object" && value !== null && "limit" in value && "every" in value && isCount(value.limit)
+  && isSpan(value.every)
+
+const isEscalation = (value: unknown): boolean =>
+  Array.isArray(value) && value.length <= 10
+  && value.every((channel) => typeof channel === "string" && channel !== "" && channel.isWellFormed())
+
 const aSpan = "a finite duration of at least 1 millisecond"
 
 // What each option must be, as its type says it; the types of JavaScript callers say nothing.
@@ -138,9 +171,12 @@ const rules: { readonly [Name in keyof Options]-?: readonly [holds: (value: unkn
   idempotent: [isBoolean, "a boolean"],
   approval: [(value) => value === "required" || typeof value === "function", `"required" or a rule over the arguments`],
   approvalTimeout: [isSpan, aSpan],
+  escalation: [isEscalation, "a list of at most 10 names"],
+  transactional: [isBoolean, "a boolean"],
   timeout: [isSpan, aSpan],
   ttl: [isSpan, aSpan],
   retry: [Schedule.isSchedule, "a Schedule"],
   verify: [isBoolean, "a boolean"],
-  concurrency: [(value) => Number.isSafeInteger(value) && (value as number) > 0, "a positive integer"]
+  concurrency: [isCount, "a positive integer"],
+  rate: [isRate, "a positive integer 'limit' and, as 'every', a finite duration of at least 1 millisecond"]
 }

@@ -168,6 +168,9 @@ export const draft = (
   approvalTimeout: given.approval === "required" ? day : undefined,
   idempotent: false,
   verify: false,
+  transactional: false,
+  escalation: [],
+  signature: undefined,
   traceId: Intent.traceId(agent, key, seq),
   ...given
 })
