@@ -107,6 +107,8 @@ export interface Activated {
   readonly intents: ReadonlyArray<Intent.Draft>
   /** The emitted outputs; the one of `Complete` is not among them. */
   readonly emitted: ReadonlyArray<CanonicalJson.Json>
+  /** What the key is to remember for good, by name. */
+  readonly remembered: ReadonlyArray<{ readonly name: string; readonly value: CanonicalJson.Json }>
   /** The memory after this segment, or `undefined` where it did not change. */
   readonly memory: Memory.Stored | undefined
   readonly journal: { readonly from: number; readonly rows: ReadonlyArray<Journal.Stored> }

@@ -57,6 +57,7 @@ export const activated = (state: State, outcome: Activation.Activated["outcome"]
   outcome,
   intents: state.intents,
   emitted: state.emitted,
+  remembered: [],
   memory: state.changed,
   journal: state.journal.pending(),
   trace: state.trace,

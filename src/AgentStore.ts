@@ -16,6 +16,7 @@ import type * as Activation from "./Activation.ts"
 import type {
   Claimed,
   CommitConflict,
+  Contract,
   DeadLetter,
   DeadLetterNotFound,
   EntryQuery,
@@ -25,9 +26,12 @@ import type {
   IntentNotFound,
   KeyStatus,
   Output,
+  Pruned,
   Receipt,
   Recorded,
+  Remembered,
   Resolution,
+  RetentionTooShort,
   Sent,
   Snapshot,
   StoreError,
@@ -138,6 +142,41 @@ export class AgentStore extends Context.Service<AgentStore, {
     readonly after: number
     readonly limit: number
   }) => Effect.Effect<ReadonlyArray<Resolution>, StoreError>
+  /** What a key remembers for good, the newest first: all of it, or what it keeps under one name. */
+  readonly recall: (
+    query: Target & { readonly name: string | undefined; readonly limit: number }
+  ) => Effect.Effect<ReadonlyArray<Remembered>, StoreError>
+  /** Keeps contracts, so that who has only the store can check arguments. */
+  readonly declare: (contracts: ReadonlyArray<Contract>) => Effect.Effect<void, StoreError>
+  readonly contract: (digest: string) => Effect.Effect<Contract | undefined, StoreError>
+  /**
+   * Takes or keeps a lock for `lease` milliseconds, and says whether the owner has it; a lease of 0 gives it back. Only a
+   * convenience for those who would otherwise do the same work twice: what counts is fenced by revisions and claims.
+   */
+  readonly lock: (
+    lock: { readonly name: string; readonly owner: string; readonly lease: number }
+  ) => Effect.Effect<boolean, StoreError>
+  /**
+   * Removes up to `limit` events that ended more than `olderThan` milliseconds ago, with their journals and their intents, if
+   * all of these have ended too, and outputs of that age. What has not finished stays, and so do dead letters. Ids of events
+   * that were removed are no longer known.
+   */
+  readonly prune: (
+    query: { readonly olderThan: number; readonly limit: number }
+  ) => Effect.Effect<Pruned, RetentionTooShort | StoreError>
+  /** Whether secrets of arguments can be kept here: in memory, or sealed with a key. */
+  readonly seals: boolean
+  /**
+   * Runs a handler in a transaction of the store's own database, together with the record of its end, if the claim still holds.
+   * What the handler did stays where it says `keep`, and is undone before its result is recorded where it does not. Where it
+   * fails everything is undone. `undefined` where the store has no database.
+   */
+  readonly transact:
+    | (<E>(
+      claim: { readonly id: string; readonly token: string },
+      handler: Effect.Effect<{ readonly result: Intent.Result; readonly keep: boolean }, E>
+    ) => Effect.Effect<Ledger.Entry, E | Ledger.StaleClaim | IntentNotFound | StoreError>)
+    | undefined
   /** A queue of its own for the caller, with a signal after every change; several may be folded into one. */
   readonly changes: Effect.Effect<Queue.Queue<void>, never, Scope.Scope>
 }>()("effect-intents/AgentStore") {}

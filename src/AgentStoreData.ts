@@ -144,14 +144,52 @@ export interface Output extends Target {
 }
 
 /**
+ * What a key remembers for good: one value per event and name.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Remembered extends Target {
+  readonly seq: number
+  readonly name: string
+  readonly value: CanonicalJson.Json
+}
+
+/**
+ * What was agreed on about a tool when its intents were staged. `digest` is the contract of an intent.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Contract {
+  readonly digest: string
+  readonly tool: string
+  /** JSON Schema of the arguments, draft 2020-12, as a model is shown it. */
+  readonly parameters: { readonly [keyword: string]: unknown }
+}
+
+/**
+ * How much was removed.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Pruned {
+  readonly events: number
+  readonly intents: number
+  readonly outputs: number
+}
+
+/**
  * What could not be finished. `Event`: it never committed. `Resume`: it did, and blocks its key. `Message`: it did not fit.
+ * `Intent`: it could not be read, or is not what was signed.
  *
  * @since 0.1.0
  * @category models
  */
 export interface DeadLetter extends Target {
   readonly id: number
-  readonly kind: "Event" | "Resume" | "Message"
+  readonly kind: "Event" | "Resume" | "Message" | "Intent"
   readonly offset: number
   readonly content: CanonicalJson.Json
   readonly reason: Activation.Reason
@@ -263,5 +301,21 @@ export class DeadLetterNotFound extends Schema.TaggedError<DeadLetterNotFound>()
 }) {
   override get message() {
     return `no dead letter ${this.id} that could be driven`
+  }
+}
+
+/**
+ * What is younger than the longest time an intent may take to end would be removed with the rest.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class RetentionTooShort extends Schema.TaggedError<RetentionTooShort>()("RetentionTooShort", {
+  olderThan: Schema.Number,
+  longest: Schema.Number,
+  id: Schema.String
+}) {
+  override get message() {
+    return `a retention of ${this.olderThan} ms is shorter than the ${this.longest} ms intent ${this.id} may wait to be started`
   }
 }

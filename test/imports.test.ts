@@ -36,6 +36,8 @@ const table = [
   "Ledger",
   "AgentStoreData",
   "AgentStore",
+  "AgentStoreTables",
+  "AgentStoreRules",
   "AgentStoreMemoryTables",
   "AgentStoreMemory",
   "EffectorResult",

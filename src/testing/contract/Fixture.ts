@@ -96,6 +96,7 @@ export const isReady = ({ agent, key }: AgentStore.Target = alone) =>
 export interface Left {
   readonly intents?: ReadonlyArray<Intent.Draft>
   readonly emitted?: ReadonlyArray<CanonicalJson.Json>
+  readonly remembered?: Activation.Activated["remembered"]
   readonly memory?: { readonly [name: string]: CanonicalJson.Json }
   readonly rows?: ReadonlyArray<Journal.Row>
   readonly trace?: ReadonlyArray<Activation.Trace>
@@ -332,12 +333,12 @@ const baseOf = (snapshot: AgentStore.Snapshot): Activation.Continuation["base"] 
 const commit = (
   snapshot: AgentStore.Snapshot,
   outcome: Activation.Activated["outcome"],
-  { emitted = [], intents = [], memory, rows = [], trace = [] }: Left
+  { emitted = [], intents = [], memory, remembered = [], rows = [], trace = [] }: Left
 ) => {
   const { agent, continuation, key, offset, revision } = snapshot
   const from = continuation?.rows ?? 0
   const journal = { from, rows: rows.map((row, index) => stored(from + index, row)) }
   const replay = { base: baseOf(snapshot), segments: (continuation?.segment ?? 0) + 1 }
-  const activated = { outcome, intents, emitted, memory, journal, trace, replay }
+  const activated = { outcome, intents, emitted, remembered, memory, journal, trace, replay }
   return AgentStore.AgentStore.use((store) => store.commit({ agent, key, offset, revision, version: "1", activated }))
 }
