@@ -14,8 +14,8 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as AgentStore from "./AgentStore.ts"
-import type { Served } from "./EffectorDelivery.ts"
 import * as EffectorDryRun from "./EffectorDryRun.ts"
+import type { Served } from "./EffectorHandler.ts"
 import * as EffectorWorker from "./EffectorWorker.ts"
 import type * as Intent from "./Intent.ts"
 import { forkWorker, positive } from "./internal/background.ts"
@@ -199,10 +199,27 @@ export class ContractMismatch extends Schema.TaggedError<ContractMismatch>()("Co
   }
 }
 
+/**
+ * A transactional tool over a store that has no database to run its handler in. The effector's layer dies of it.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class TransactionalUnsupported
+  extends Schema.TaggedError<TransactionalUnsupported>()("TransactionalUnsupported", { tool: Schema.String })
+{
+  override get message() {
+    return `'${this.tool}' is transactional, and this store has no database whose transactions it could take part in`
+  }
+}
+
 // internal
 
 const make = (options: Options, tools: ReadonlyArray<AnyTool>) =>
   Effect.gen(function*() {
+    const { transact } = yield* AgentStore.AgentStore
+    const stranded = transact === undefined ? tools.find(({ options }) => options.transactional === true) : undefined
+    if (stranded !== undefined) return yield* Effect.die(new TransactionalUnsupported({ tool: stranded.name }))
     yield* serve(tools)
     const served: Array<Served> = []
     for (const tool of tools) served.push({ tool, handler: yield* Tool.unwrap(tool) })

@@ -2,14 +2,15 @@
  * One delivery of an intent to its handler, in phases: verify, already done?, expired?, approved?, claim, execute, complete,
  * answer. Each phase needs the result of the one before, so none can be skipped or reordered.
  *
- * Guarantees: a handler is called only under a claim, and its end is recorded with the token of that claim. Refuses arguments
- * that do not fit, before the claim; leaves alone what was staged for another contract and cannot be read.
+ * Guarantees: a handler is called only under a claim, and its end is recorded with the token of that claim; that of a
+ * transactional tool in one transaction with its effect. Refuses arguments that do not fit, or are not those that were staged,
+ * before the claim; leaves alone what was staged for another contract and cannot be read.
  *
  * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import type * as Exit from "effect/Exit"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -17,45 +18,16 @@ import * as Schedule from "effect/Schedule"
 import { checkpoint } from "./Activation.ts"
 import * as AgentStore from "./AgentStore.ts"
 import * as CanonicalJson from "./CanonicalJson.ts"
+import { begin, record, recordEnd, type Served, supervise, timeoutOf, within, type Worker } from "./EffectorHandler.ts"
 import * as EffectorResult from "./EffectorResult.ts"
+import { secretsOf } from "./EffectorSecrets.ts"
 import * as Intent from "./Intent.ts"
 import { retryDelay, storeRetries } from "./internal/background.ts"
 import * as Ledger from "./Ledger.ts"
 import type * as Tool from "./Tool.ts"
 
 /**
- * A tool an effector serves, with its handler.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Served {
-  readonly tool: Tool.Any
-  readonly handler: Tool.Unwrapped<any, any, any>
-}
-
-/**
- * What the deliveries of one effector share. Durations are milliseconds.
- *
- * @since 0.1.0
- * @category models
- */
-export interface Worker {
-  readonly store: AgentStore.AgentStore["Service"]
-  readonly owner: string
-  readonly lease: number
-  readonly grace: number
-  readonly maxBytes: number
-  /** The fibers that run handlers and verifies. */
-  readonly handlers: Set<Fiber.Fiber<any, any>>
-  /** Intents whose arguments cannot be read here: left alone for good. */
-  readonly skipped: Set<string>
-  /** The effector is closing: nothing is started any more. */
-  stopping: boolean
-}
-
-/**
- * Takes one intent through the phases. `now` is the time of the store.
+ * Takes one intent through the phases, and says whether it was claimed. `now` is the time of the store.
  *
  * @since 0.1.0
  * @category running
@@ -65,16 +37,22 @@ export const deliver = (
   served: Served,
   entry: Ledger.Entry,
   now: number
-): Effect.Effect<void, AgentStore.StoreError> =>
+): Effect.Effect<boolean, AgentStore.StoreError> =>
   Effect.gen(function*() {
     const readable = yield* verify(worker, served, entry)
     const open = readable && (yield* done(readable))
     const timely = open && (yield* expired(open, now))
     const approved = timely && (yield* isApproved(timely))
     const held = approved && (yield* claim(worker, approved))
-    const ended = held && (yield* execute(worker, held))
+    if (held === undefined) return false
+    if (isTransacted(held)) {
+      yield* transact(worker, held)
+      return true
+    }
+    const ended = yield* execute(worker, held)
     const completed = ended && (yield* complete(worker, ended))
     if (completed !== undefined) yield* answer(worker, completed)
+    return true
   })
 
 /**
@@ -85,7 +63,7 @@ export const deliver = (
  */
 export const readArguments = (tool: Tool.Any, intent: Intent.Intent): Result.Result<unknown, unknown> =>
   Result.flatMap(
-    CanonicalJson.parse(intent.sealed === undefined ? intent.arguments : Intent.Sealed.reveal(intent.sealed)),
+    CanonicalJson.parse(intent.sealed === undefined ? intent.arguments : Intent.Sealed.reveal(intent.sealed) ?? ""),
     (json): Result.Result<unknown, unknown> => tool.parameters.decode(json)
   )
 
@@ -94,6 +72,7 @@ export const readArguments = (tool: Tool.Any, intent: Intent.Intent): Result.Res
 interface Readable extends Served {
   readonly entry: Ledger.Entry
   readonly input: unknown
+  readonly bounds: EffectorResult.Bounds
 }
 
 interface Open extends Readable {
@@ -128,20 +107,41 @@ const verify = (worker: Worker, served: Served, entry: Ledger.Entry) =>
     const { tool } = served
     const { contract, id, key } = entry.intent
     yield* checkpoint("effector:verify", id)
+    const intact = isIntact(entry)
     const input = readArguments(tool, entry.intent)
-    if (Result.isSuccess(input)) return { ...served, entry, input: input.success }
-    if (contract === tool.contract && entry.attempt === 0) {
-      yield* record(worker, entry, Ledger.reject(`its arguments do not fit '${tool.name}'`))
+    // Run outside a transaction, what is taken to be rolled back might have happened.
+    const performable = !entry.intent.transactional || tool.options.transactional === true
+    if (intact && performable && Result.isSuccess(input)) {
+      const bounds = { maxBytes: worker.maxBytes, secrets: secretsOf(tool, input.success) }
+      return { ...served, entry, input: input.success, bounds }
+    }
+    if (entry.attempt === 0 && (!intact || (performable && contract === tool.contract))) {
+      const issue = intact
+        ? `its arguments do not fit '${tool.name}'`
+        : "its arguments are not those that were staged"
+      yield* record(worker, entry, Ledger.reject(issue))
       return undefined
     }
     worker.skipped.add(id)
     yield* record(worker, entry, Ledger.mismatched(worker.owner, tool.contract))
+    const why = !intact
+      ? "has other arguments than those that were staged"
+      : performable
+      ? "cannot be read"
+      : "was staged to be performed in a transaction, as it is not"
     yield* Effect.logWarning(
-      `intent ${id} of key '${key}' was staged for contract ${contract} of '${tool.name}' and cannot be read by `
+      `intent ${id} of key '${key}' was staged for contract ${contract} of '${tool.name}' and ${why} by `
         + `contract ${tool.contract}, which this effector serves`
     )
     return undefined
   })
+
+/** Whether the stored arguments are those that were staged. */
+const isIntact = ({ intent }: Ledger.Entry): boolean => {
+  const text = intent.sealed === undefined ? intent.arguments : Intent.Sealed.reveal(intent.sealed)
+  // What cannot be opened cannot be judged; nobody can read it either.
+  return text === undefined || CanonicalJson.digest(text) === intent.argumentsDigest
+}
 
 const done = (readable: Readable) =>
   Effect.as(
@@ -169,9 +169,11 @@ const claim = (worker: Worker, approved: Approved) =>
     const { attempt, intent } = approved.entry
     yield* checkpoint("effector:claim", intent.id)
     if (worker.stopping) return undefined
-    const { lease, owner } = worker
+    const { owner } = worker
+    const lease = isTransactional(approved.tool) ? transactionLease(worker, approved.tool) : worker.lease
     const token = crypto.randomUUID()
-    const retryIn = intent.idempotent ? yield* nextAttempt(approved.tool, attempt + 1) : undefined
+    const goesAgain = intent.idempotent || intent.transactional
+    const retryIn = goesAgain ? yield* nextAttempt(approved.tool, attempt + 1) : undefined
     const entry = yield* worker.store.claim({ id: intent.id, owner, token, lease, retryIn }).pipe(
       Effect.tapError((error) => Effect.logWarning(`${EffectorResult.describe(approved.entry)} not claimed`, error)),
       // The same token: where the claim was made and only its answer was lost, it is given again.
@@ -197,64 +199,24 @@ const execute = (worker: Worker, held: Held): Effect.Effect<Ended | undefined> =
     if (worker.stopping) return yield* giveBack(worker, held)
     if (isStarting) {
       const ending = yield* supervise(worker, held, handler.start(input))
-      const result = EffectorResult.ofHandler(tool, entry, ending, worker.maxBytes)
+      const result = EffectorResult.ofHandler(tool, entry, ending, held.bounds)
       return { held, result, running: ending.running }
     }
     const { verify = () => Effect.succeed({ _tag: "Unknown" }) } = handler
     const ending = yield* supervise(worker, held, Effect.suspend(() => verify(input)))
     // Nothing was learned because the effector is closing: another one asks again.
     if (worker.stopping && EffectorResult.isInterrupted(ending)) return yield* giveBack(worker, held)
-    const result = yield* EffectorResult.ofVerify(tool, entry, ending, worker.maxBytes)
+    const result = yield* EffectorResult.ofVerify(tool, entry, ending, held.bounds)
     return { held, result, running: undefined }
   })
 
 const giveBack = (worker: Worker, { entry, token }: Held) =>
   Effect.as(record(worker, entry, Ledger.release(token)), undefined)
 
-/** Runs a handler in a fiber of its own, renews the lease as long as it takes, and interrupts it at its timeout. */
-const supervise = (
-  worker: Worker,
-  { entry, token, tool }: Held,
-  handler: Effect.Effect<unknown, unknown>
-): Effect.Effect<EffectorResult.Ending> =>
-  Effect.gen(function*() {
-    const { agent, id, key, seq, step } = entry.intent
-    const current = { id, agent, key, seq, step, attempt: entry.attempt }
-    const fiber = yield* Effect.forkDetach(Effect.provideService(handler, Intent.Current, current), {
-      startImmediately: true
-    })
-    const exit = fiber.pollUnsafe()
-    if (exit !== undefined) return { exit, timedOut: undefined, running: undefined }
-    worker.handlers.add(fiber)
-    fiber.addObserver(() => worker.handlers.delete(fiber))
-    const renew = worker.store.move(id, Ledger.renew(token, worker.lease)).pipe(
-      Effect.catchTag("StoreError", (error) => Effect.logWarning(`lease of ${EffectorResult.describe(entry)}`, error)),
-      Effect.delay(Math.ceil(worker.lease / 3)),
-      Effect.forever({ disableYield: true }),
-      // A claim that was lost is not renewed; the handler goes on, and what it comes to is reported late.
-      Effect.catch(() => Effect.never)
-    )
-    return yield* Effect.raceFirst(within(fiber, tool, worker.grace), renew)
-  })
-
-const within = (fiber: Fiber.Fiber<unknown, unknown>, tool: Tool.Any, grace: number) =>
-  Effect.gen(function*() {
-    const timeout = Duration.fromInputUnsafe(tool.options.timeout ?? "5 minutes")
-    const inTime = yield* Effect.timeoutOption(Fiber.await(fiber), timeout)
-    if (Option.isSome(inTime)) return { exit: inTime.value, timedOut: undefined, running: undefined }
-    // In an uninterruptible region there is nobody to wait for, and an interruption would lose what the handler comes to.
-    const heeds = (fiber as Fiber.Fiber<unknown, unknown> & { readonly interruptible: boolean }).interruptible
-    if (!heeds) return { exit: undefined, timedOut: timeout, running: fiber }
-    fiber.interruptUnsafe()
-    const stopped = Option.getOrUndefined(yield* Effect.timeoutOption(Fiber.await(fiber), grace))
-    return { exit: stopped, timedOut: timeout, running: stopped === undefined ? fiber : undefined }
-  })
-
 const complete = (worker: Worker, ended: Ended) =>
   Effect.gen(function*() {
-    const { entry, token } = ended.held
-    yield* checkpoint("effector:complete", entry.intent.id)
-    yield* record(worker, entry, Ledger.complete(token, ended.result, ended.running !== undefined))
+    yield* checkpoint("effector:complete", ended.held.entry.intent.id)
+    yield* recordEnd(worker, ended.held, ended.result, ended.running !== undefined)
     return { ...ended, completed: true as const }
   })
 
@@ -265,22 +227,55 @@ const answer = (worker: Worker, { held, running }: Completed) =>
     if (running === undefined) return
     const inTime = yield* Effect.timeoutOption(Fiber.await(running), worker.grace)
     if (Option.isNone(inTime)) running.interruptUnsafe()
-    const exit: Exit.Exit<unknown, unknown> = yield* Fiber.await(running)
-    const ending = { exit, timedOut: undefined, running: undefined }
-    const result = EffectorResult.ofHandler(held.tool, held.entry, ending, worker.maxBytes)
-    if (result._tag !== "OutcomeUnknown") {
-      yield* record(worker, held.entry, Ledger.complete(held.token, result))
-    }
+    const ending = { exit: yield* Fiber.await(running), timedOut: undefined, running: undefined }
+    const result = EffectorResult.ofHandler(held.tool, held.entry, ending, held.bounds)
+    if (result._tag !== "OutcomeUnknown") yield* recordEnd(worker, held, result, false)
   })
 
-/** Writes to the ledger, through a store that may be away for a while. A refusal is logged: the record is somebody else's. */
-const record = <E extends { readonly message: string }>(worker: Worker, entry: Ledger.Entry, move: Ledger.Move<E>) =>
-  worker.store.move(entry.intent.id, move).pipe(
-    Effect.retry({ schedule: storeRetries, while: (error) => error instanceof AgentStore.StoreError }),
-    Effect.catch((error) =>
-      error instanceof AgentStore.StoreError
-        ? Effect.logError(`the end of ${EffectorResult.describe(entry)} could not be recorded`, error)
-        : Effect.logWarning(error.message)
-    ),
-    Effect.asVoid
-  )
+/** Only what is to be started: there is nothing to ask about an end that is always known. */
+const isTransacted = ({ entry, tool }: Held) => isTransactional(tool) && entry.state === "Claimed"
+
+const isTransactional = ({ options }: Tool.Any) => options.transactional === true
+
+/** What a transaction may take. It is not renewed: a claim that lapsed meanwhile is none, whatever the time says. */
+const transactionLease = ({ grace, lease }: Worker, tool: Tool.Any): number =>
+  Math.max(lease, Duration.toMillis(timeoutOf(tool)) + grace + 5000)
+
+/** Execute and complete in one: the effect is there with its record, or there is neither. */
+const transact = (worker: Worker, held: Held) =>
+  Effect.gen(function*() {
+    const { bounds, entry, handler, input, token, tool } = held
+    const { id } = entry.intent
+    yield* checkpoint("effector:execute", id)
+    if (worker.stopping) return yield* giveBack(worker, held)
+    const run = Effect.gen(function*() {
+      const fiber = yield* begin(worker, held, handler.start(input))
+      const ending = yield* within(fiber, tool, worker.grace)
+      // The transaction cannot end before everything that writes in it.
+      yield* Fiber.await(fiber)
+      const result = EffectorResult.ofHandler(tool, entry, ending, bounds)
+      yield* checkpoint("effector:complete", id)
+      return result._tag === "OutcomeUnknown"
+        ? yield* Effect.fail(new Lost(result))
+        : { result, keep: ending.exit !== undefined && Exit.isSuccess(ending.exit) }
+    })
+    // The layer of the effector dies without it.
+    yield* worker.store.transact!({ id, token }, run).pipe(
+      Effect.catch((error) => {
+        if (!(error instanceof Lost || error instanceof AgentStore.StoreError)) return Effect.logWarning(error.message)
+        const result = error instanceof Lost
+          ? error.result
+          : Ledger.unknown("Crashed", `the transaction of ${EffectorResult.describe(entry)} failed`)
+        return record(worker, entry, Ledger.complete(token, result))
+      })
+    )
+    yield* checkpoint("effector:answer", id)
+  })
+
+/** Undoes a transaction: its handler came to no end of its own. */
+class Lost {
+  readonly result: Intent.Result
+  constructor(result: Intent.Result) {
+    this.result = result
+  }
+}

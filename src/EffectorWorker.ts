@@ -1,17 +1,21 @@
 /**
  * A running effector: takes what is free to start from the store and delivers it, many keys at a time.
  *
- * Guarantees: no more handlers at a time than allowed, per tool and in all; no delivery is cut off between effect and record;
- * what fails is tried again after a delay.
+ * Guarantees: no more handlers at a time than allowed, per tool and in all, and no more starts of a tool within a span of time;
+ * no delivery is cut off between effect and record; what fails is tried again after a delay.
  *
  * @since 0.1.0
  */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import type * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as AgentStore from "./AgentStore.ts"
-import { deliver, type Served, type Worker } from "./EffectorDelivery.ts"
+import { deliver } from "./EffectorDelivery.ts"
+import type { Served, Worker } from "./EffectorHandler.ts"
 import { loop, Work } from "./internal/background.ts"
 import type * as Ledger from "./Ledger.ts"
 
@@ -71,20 +75,21 @@ export const make = (
     }
     const rooms = new Map(served.map((served) => [served.tool.name, new Room(served)]))
 
-    const startable = (limit: number) => {
-      const tools = Array.from(rooms.values()).filter((room) => room.isFree).map(({ served }) => served.tool.name)
-      return limit > 0 && tools.length > 0
-        ? store.startable({ tools, limit, except: new Set([...worker.skipped, ...work.names()]) })
-        : Effect.succeed([])
-    }
+    const startable = (limit: number) =>
+      Effect.flatMap(elapsed, (at) => {
+        const tools = Array.from(rooms.values()).filter((room) => room.isFree(at)).map(({ served }) => served.tool.name)
+        return limit > 0 && tools.length > 0
+          ? store.startable({ tools, limit, except: new Set([...worker.skipped, ...work.names()]) })
+          : Effect.succeed([])
+      })
 
     /** Delivers in a fiber of its own, which not even a closing scope cuts off between effect and record. */
-    const start = (room: Room, entry: Ledger.Entry, now: number) => {
+    const start = (room: Room, entry: Ledger.Entry, now: number, at: number) => {
       const { id, key, tool } = entry.intent
-      room.running++
-      const delivery = Effect.ensuring(
+      room.enter(at)
+      const delivery = Effect.onExit(
         deliver(worker, room.served, entry, now),
-        Effect.sync(() => room.running--)
+        (exit) => Effect.sync(() => room.leave(at, Exit.isSuccess(exit) && exit.value))
       )
       return work.start(id, Effect.uninterruptible(delivery), (cause) =>
         Effect.logError(`intent ${id} of key '${key}' ('${tool}') was left for a while`, cause))
@@ -98,14 +103,24 @@ export const make = (
         let started = 0
         for (const entry of yield* startable(concurrency - work.size)) {
           const room = rooms.get(entry.intent.tool)!
-          if (!room.isFree) {
+          const at = yield* elapsed
+          if (!room.isFree(at)) {
             continue
           }
           started++
-          yield* start(room, entry, now)
+          yield* start(room, entry, now, at)
         }
         return started
       })
+
+    /** The milliseconds until the rate of some tool allows another start. */
+    const wait = Effect.map(elapsed, (at) =>
+      Math.min(
+        ...Array.from(rooms.values(), (room) =>
+          room.wait(at)).filter((millis) =>
+            millis > 0
+          )
+      ))
 
     yield* Effect.addFinalizer(() =>
       Effect.gen(function*() {
@@ -121,10 +136,9 @@ export const make = (
       })
     )
     return {
-      run: loop({ work, changes, sweep: store.sweep, take }),
+      run: loop({ work, changes, sweep: store.sweep, take, wait }),
       activity: {
-        isIdle: Effect.map(startable(1), (entries) =>
-          work.size === 0 && entries.length === 0),
+        isIdle: Effect.map(startable(1), (entries) => work.size === 0 && entries.length === 0),
         watchers: work.watchers
       }
     }
@@ -132,14 +146,43 @@ export const make = (
 
 // internal
 
-/** How many handlers of a tool run, of how many that may. */
+/** Milliseconds of a clock that only goes forward: a rate is about time that passes, whatever the time of day is set to. */
+const elapsed = Effect.map(Clock.monotonicTimeNanos, (nanos) => Number(nanos) / 1e6)
+
+/** How many handlers of a tool run, of how many that may, and when the last ones were started. */
 class Room {
   readonly served: Served
-  running = 0
+  private running = 0
+  private readonly limit: number
+  private readonly every: number
+  /** The starts within the last `every` milliseconds, where the tool has a rate. */
+  private readonly starts: Array<number> = []
   constructor(served: Served) {
+    const { rate } = served.tool.options
     this.served = served
+    this.limit = rate?.limit ?? Infinity
+    this.every = rate === undefined ? 0 : Duration.toMillis(Duration.fromInputUnsafe(rate.every))
   }
-  get isFree(): boolean {
-    return this.running < (this.served.tool.options.concurrency ?? Infinity)
+
+  isFree(at: number): boolean {
+    return this.running < (this.served.tool.options.concurrency ?? Infinity) && this.wait(at) === 0
+  }
+
+  /** The milliseconds until the tool's rate allows a start. */
+  wait(at: number): number {
+    while (this.starts.length > 0 && this.starts[0]! + this.every <= at) this.starts.shift()
+    return this.starts.length < this.limit ? 0 : Math.ceil(this.starts[0]! + this.every - at)
+  }
+
+  enter(at: number): void {
+    this.running++
+    if (this.limit !== Infinity) this.starts.push(at)
+  }
+
+  /** An intent that was not claimed has used nothing up. */
+  leave(at: number, claimed: boolean): void {
+    this.running--
+    const index = claimed ? -1 : this.starts.indexOf(at)
+    if (index >= 0) this.starts.splice(index, 1)
   }
 }

@@ -4,7 +4,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Context, Deferred, Effect, Exit, Fiber, Layer, Schedule, Schema, Scope } from "effect"
 import { TestClock } from "effect/testing"
-import { Activation, Agent, AgentEngine, AgentStore, Effector, Ledger, Tool } from "../src/index.ts"
+import { Activation, Agent, AgentEngine, AgentStore, CanonicalJson, Effector, Ledger, Tool } from "../src/index.ts"
 import { stage } from "../src/testing/contract/Fixture.ts"
 import * as Desk from "./fixtures/desk.ts"
 import { charge, desk, sendEmail } from "./fixtures/desk.ts"
@@ -33,6 +33,8 @@ const entries = AgentStore.AgentStore.use((store) => store.entries({}))
 const theEntry = Effect.map(entries, ([entry]) => entry!)
 
 const order = (cents: number) => ({ do: "request", cents }) as const
+
+const argumentsOf = (text: string) => ({ arguments: text, argumentsDigest: CanonicalJson.digest(text) })
 
 const answerAfter = (seconds: number, answer = "receipt"): Desk.Script => () =>
   Effect.delay(Effect.succeed(answer), `${seconds} seconds`)
@@ -107,7 +109,7 @@ describe("K31 a stale owner", () => {
       const store = yield* AgentStore.AgentStore
       const [id] = yield* stage([{
         contract: charge.contract,
-        arguments: `{"amountCents":5,"customerId":"c1"}`,
+        ...argumentsOf(`{"amountCents":5,"customerId":"c1"}`),
         idempotent: true
       }])
       yield* store.claim({ id: id!, owner: "A", token: "of A", lease: 1000, retryIn: 0 })
@@ -253,12 +255,12 @@ describe("K35 failures keep their origin", () => {
   it.effect("only what is refused before its start is rejected", () =>
     Effect.gen(function*() {
       const happened: Array<Desk.Happened> = []
-      const [id] = yield* stage([{ contract: charge.contract, arguments: `{"amountCents":"5"}` }])
+      const [id] = yield* stage([{ contract: charge.contract, ...argumentsOf(`{"amountCents":"5"}`) }])
       yield* open(Desk.outside(happened))
       yield* settle
       const entry = yield* AgentStore.AgentStore.use((store) => store.entry(id!))
       assert.deepInclude(entry, { state: "Rejected", attempt: 0, startedAt: undefined })
-      assert.deepInclude(entry.result, { _tag: "NotPerformed", reason: "Rejected" })
+      assert.deepInclude(entry.result, { _tag: "NotPerformed", message: "its arguments do not fit 'charge'" })
       assert.lengthOf(happened, 0)
     }).pipe(Effect.provide(AgentStore.layerMemory)))
 })

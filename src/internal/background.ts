@@ -90,20 +90,22 @@ export class Work {
 
 /**
  * The loop of a worker: lets time act, takes what can be started now, and waits for a change, for the next thing due, or for
- * the end of a rest. `take` gets the time of the store and gives how many pieces it started. Fails when the store stays away.
+ * the end of a rest. `take` gets the time of the store and gives how many pieces it started; `wait` gives the milliseconds
+ * until it may start more than it just might, whatever the store says. Fails when the store stays away.
  */
 export const loop = <E, R>(options: {
   readonly work: Work
   readonly changes: Queue.Queue<void>
   readonly sweep: Effect.Effect<{ readonly nextAt: number | undefined; readonly now: number }, E, R>
   readonly take: (now: number) => Effect.Effect<number, E, R>
+  readonly wait?: Effect.Effect<number>
 }): Effect.Effect<never, E, R> => {
-  const { changes, sweep, take, work } = options
+  const { changes, sweep, take, wait = Effect.succeed(Infinity), work } = options
   const round = Effect.gen(function*() {
     const { nextAt = Infinity, now } = yield* sweep
     const rest = work.wake(yield* Clock.currentTimeMillis)
     const started = yield* take(now)
-    return started > 0 ? 0 : Math.min(nextAt - now, rest)
+    return started > 0 ? 0 : Math.min(nextAt - now, rest, yield* wait)
   })
   return Effect.gen(function*() {
     // Not `Effect.forever`, which yields to the scheduler at every turn.
