@@ -306,7 +306,7 @@ const ended = (entry: Entry, result: Intent.Result, now: number): Entry =>
 const lost = (entry: Entry, result: Intent.Result, now: number, stillRunning: boolean): Entry => {
   const { retryIn, token } = entry.claim!
   const free = { ...entry, claim: undefined, lastToken: token, result, endedAt: now }
-  return entry.intent.idempotent && retryIn !== undefined
+  return (entry.intent.idempotent || entry.intent.transactional) && retryIn !== undefined
     ? noted({ ...free, state: "Staged", availableAt: now + retryIn }, now, noteOf(result))
     : stillRunning
     ? answered(unsettled(free, result, now, noteOf(result)), { type: "intent", result })
@@ -315,6 +315,8 @@ const lost = (entry: Entry, result: Intent.Result, now: number, stillRunning: bo
 
 /** An unknown end. Nobody is told before the tool's `verify`, where there is one, was asked. */
 const unsettled = (entry: Entry, result: Intent.Result, now: number, note: string): Entry => {
+  // What a transaction did is gone with it: without a record it has not happened.
+  if (entry.intent.transactional) return ended(entry, notPerformed("Rejected", `rolled back: ${note}`), now)
   const next = noted({ ...entry, state: "Unknown", resolution: undefined }, now, note)
   return entry.intent.verify ? next : answered(next, { type: "intent", result })
 }
