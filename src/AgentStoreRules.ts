@@ -95,8 +95,7 @@ export const message = (
   const { agent, key } = given
   const row = tables.key(given)
   if (row.mailbox.size >= limit) return new Refused(new AgentStoreData.InboxFull({ agent, key, limit }))
-  const offset = tables.next("message")
-  row.mailbox.add({ offset, content: given.message })
+  const { offset } = tables.addMessage(row, given.message)
   tables.changed(row, now)
   return { offset }
 }
@@ -113,7 +112,7 @@ export const refuseMessage = (
   const row = tables.key(target)
   const refused = row.mailbox.find(offset)
   if (refused === undefined) return
-  row.mailbox.remove(refused)
+  tables.removeMessage(row, refused)
   tables.addLetter(row, {
     kind: "Message",
     offset,
@@ -379,6 +378,6 @@ const useMessage = (
   )
   const message = row.mailbox.first
   if (isUsed && message !== undefined && tables.answerOf(row, waiting, now)?.type === "message") {
-    row.mailbox.remove(message)
+    tables.removeMessage(row, message)
   }
 }

@@ -226,6 +226,16 @@ export abstract class Tables {
     key.blocked = undefined
   }
 
+  addMessage(key: Key, content: CanonicalJson.Json): Message {
+    const message = { offset: this.next("message"), content }
+    key.mailbox.add(message)
+    return message
+  }
+
+  removeMessage(key: Key, message: Message): void {
+    key.mailbox.remove(message)
+  }
+
   addLetter(key: Key, letter: Omit<AgentStore.DeadLetter, "id" | "driven" | "agent" | "key">): void {
     const { agent, key: name } = key
     const id = this.next("letter")

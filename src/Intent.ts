@@ -98,18 +98,19 @@ export interface Signature {
 export interface Draft extends Omit<Intent, "createdAt" | "expiresAt" | "approvalDueAt"> {}
 
 /**
- * The arguments of an intent whose tool has redacted parameters: never printed, never listed.
+ * The arguments of an intent whose tool has redacted parameters: never printed, never listed. A store that keeps them sealed
+ * opens them when they are asked for, and gives `undefined` where it cannot.
  *
  * @since 0.1.0
  * @category models
  */
 export class Sealed {
-  readonly #arguments: string
-  constructor(args: string) {
-    this.#arguments = args
+  readonly #open: () => string | undefined
+  constructor(args: string | (() => string | undefined)) {
+    this.#open = typeof args === "string" ? () => args : args
   }
-  static reveal(sealed: Sealed): string {
-    return sealed.#arguments
+  static reveal(sealed: Sealed): string | undefined {
+    return sealed.#open()
   }
   toJSON(): string {
     return "<sealed>"

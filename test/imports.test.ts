@@ -40,6 +40,7 @@ const table = [
   "AgentStoreRules",
   "AgentStoreMemoryTables",
   "AgentStoreMemory",
+  "EffectorSecrets",
   "EffectorResult",
   "EffectorDelivery",
   "EffectorWorker",
@@ -50,6 +51,9 @@ const table = [
   "AgentEngine",
   "index",
   "model/",
+  "sql/",
+  "sqlite/",
+  "postgres/",
   "testing/"
 ]
 

@@ -165,7 +165,8 @@ export const listings = ({ test }: Bench): void => {
         yield* changed("cancel", store.cancel({ ...alone, by: "maria" }))
         yield* send()
         yield* fail(yield* load(), undefined)
-        yield* changed("redrive", store.redrive({ id: 1, by: "maria", fresh: false }))
+        const [letter] = yield* store.deadLetters
+        yield* changed("redrive", store.redrive({ id: letter!.id, by: "maria", fresh: false }))
       })
     )
 

@@ -122,7 +122,8 @@ export const wakings = ({ test }: Bench): void => {
         `counts each of 200 times beside another one, ${first} first`,
         Effect.gen(function*() {
           for (let round = 0; round < 200; round++) {
-            const target = keyOf(round)
+            // An agent of its own, so that a round does not load the keys of the others.
+            const target = { agent: `agent${round}`, key: "key" }
             const [awaited] = yield* stage([gated], target)
             yield* send(target)
             const snapshot = yield* load(target)
@@ -145,7 +146,8 @@ export const wakings = ({ test }: Bench): void => {
         `wakes the key each of 200 times, ${first} first`,
         Effect.gen(function*() {
           for (let round = 0; round < 200; round++) {
-            const target = keyOf(round)
+            // An agent of its own, so that a round does not load the keys of the others.
+            const target = { agent: `agent${round}`, key: "key" }
             const [id] = yield* stage([{}], target)
             yield* claim(id!, "token")
             yield* send(target)
