@@ -17,9 +17,11 @@ import type * as SqlConnection from "effect/sql/SqlConnection"
 import * as SqlError from "effect/sql/SqlError"
 import * as Statement from "effect/sql/Statement"
 import * as Stream from "effect/Stream"
-import { DatabaseSync, type StatementSync } from "node:sqlite"
+import { DatabaseSync, type SQLInputValue, type StatementSync } from "node:sqlite"
 
 /**
+ * Where the file is and how it is used.
+ *
  * @since 0.1.0
  * @category models
  */
@@ -33,6 +35,8 @@ export interface Options {
 }
 
 /**
+ * A client of a file. While a transaction is open, other queries of this process wait for it to end.
+ *
  * @since 0.1.0
  * @category layers
  */
@@ -40,6 +44,8 @@ export const layer = (options: Options): Layer.Layer<SqlClient.SqlClient, SqlErr
   Layer.provide(Layer.effect(SqlClient.SqlClient, make(options)), Reactivity.layer)
 
 /**
+ * `layer` as an effect; the end of the scope closes the file.
+ *
  * @since 0.1.0
  * @category constructors
  */
@@ -48,37 +54,28 @@ export const make = (
 ): Effect.Effect<SqlClient.SqlClient, SqlError.SqlError, Scope.Scope | Reactivity.Reactivity> =>
   Effect.gen(function*() {
     const db = yield* Effect.acquireRelease(open(options), (db) => Effect.sync(() => db.close()))
-    const cache = new Map<string, StatementSync>()
-    const statement = (text: string): StatementSync => {
-      const known = cache.get(text)
-      if (known !== undefined) return known
-      const made = db.prepare(text)
-      if (cache.size >= 512) cache.delete(cache.keys().next().value!)
-      cache.set(text, made)
-      return made
-    }
+    const prepare = prepareIn(db)
     const run = (text: string, params: ReadonlyArray<unknown>, mode: "rows" | "raw" | "values") =>
       Effect.withFiber<any, SqlError.SqlError>((fiber) =>
         attempt("execute", () => {
-          const prepared = statement(text)
-          prepared.setReadBigInts(fiber.getRef(SqlClient.SafeIntegers))
-          prepared.setReturnArrays(mode === "values")
+          const { isReading, statement } = prepare(text)
           const bound = params.map(bind)
-          if (prepared.columns().length > 0) return prepared.all(...bound)
-          prepared.setReadBigInts(true)
-          const result = prepared.run(...bound)
+          if (isReading) {
+            statement.setReadBigInts(fiber.getRef(SqlClient.SafeIntegers))
+            statement.setReturnArrays(mode === "values")
+            return statement.all(...bound)
+          }
+          // Else a row id beyond 2^53 throws after the statement has run.
+          statement.setReadBigInts(true)
+          const result = statement.run(...bound)
           return mode === "raw" ? result : []
         })
       )
-    const transformed = (mode: "rows") =>
-    (
-      text: string,
-      params: ReadonlyArray<unknown>,
-      transform: ((rows: ReadonlyArray<any>) => ReadonlyArray<any>) | undefined
-    ) => transform === undefined ? run(text, params, mode) : Effect.map(run(text, params, mode), transform)
+    const execute: SqlConnection.Connection["execute"] = (text, params, transform) =>
+      transform === undefined ? run(text, params, "rows") : Effect.map(run(text, params, "rows"), transform)
     const connection: SqlConnection.Connection = {
-      execute: transformed("rows"),
-      executeUnprepared: transformed("rows"),
+      execute,
+      executeUnprepared: execute,
       executeRaw: (text, params) => run(text, params, "raw"),
       executeValues: (text, params) => run(text, params, "values"),
       executeValuesUnprepared: (text, params) => run(text, params, "values"),
@@ -104,24 +101,62 @@ export const make = (
 const open = ({ busyTimeout = "5 seconds", filename, synchronous = "full" }: Options) =>
   attempt(`open '${filename}'`, () => {
     const db = new DatabaseSync(filename)
-    const millis = Duration.toMillis(Duration.fromInputUnsafe(busyTimeout))
-    db.exec(`PRAGMA busy_timeout = ${millis}; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}`)
-    return db
+    const millis = Math.ceil(Duration.toMillis(Duration.fromInputUnsafe(busyTimeout)))
+    try {
+      db.exec(`PRAGMA busy_timeout = ${millis}; PRAGMA journal_mode = WAL; PRAGMA synchronous = ${synchronous}`)
+      return db
+    } catch (error) {
+      // A file that is no database is found out here, and is not held open.
+      db.close()
+      throw error
+    }
   })
+
+interface Prepared {
+  readonly statement: StatementSync
+  readonly isReading: boolean
+}
+
+/** Prepares statements, and keeps those that were used last. */
+const prepareIn = (db: DatabaseSync) => {
+  const known = new Map<string, Prepared>()
+  return (text: string): Prepared => {
+    const found = known.get(text)
+    if (found !== undefined) {
+      known.delete(text)
+      known.set(text, found)
+      return found
+    }
+    const statement = db.prepare(text)
+    // SQLite would run the first of several statements and say nothing of the rest.
+    if (/[^\s;]/.test(withoutComments(text.slice(statement.sourceSQL.length)))) {
+      throw new TypeError(`one statement at a time, not: ${text.slice(0, 200)}`)
+    }
+    const prepared = { statement, isReading: statement.columns().length > 0 }
+    if (known.size >= 512) known.delete(known.keys().next().value!)
+    known.set(text, prepared)
+    return prepared
+  }
+}
+
+const withoutComments = (text: string): string => text.replace(/--[^\n]*|\/\*[\s\S]*?\*\//g, "")
+
+/** As node:sqlite throws it. */
+type SqliteError = Error & { readonly errcode?: number | undefined; errno?: number | undefined }
 
 const attempt = <A>(operation: string, body: () => A) =>
   Effect.try({
     try: body,
-    catch: (cause: any) =>
-      new SqlError.SqlError({
-        reason: SqlError.classifySqliteError(Object.assign(cause, { errno: cause.errcode }), {
-          message: cause.message,
-          operation
-        })
-      })
+    catch: (error) => {
+      const cause: SqliteError = error instanceof Error ? error : new Error(String(error))
+      cause.errno = cause.errcode
+      const message = `${operation}: ${cause.message}`
+      return new SqlError.SqlError({ reason: SqlError.classifySqliteError(cause, { message, operation }) })
+    }
   })
 
-const bind = (value: unknown): any => {
+/** A value as node:sqlite keeps it; it would take what is refused here for something else. */
+const bind = (value: unknown): SQLInputValue => {
   switch (typeof value) {
     case "boolean":
       return value ? 1 : 0
@@ -135,7 +170,10 @@ const bind = (value: unknown): any => {
       return value
     case "object":
       if (value === null || value instanceof Uint8Array) return value
-      if (value instanceof Date) return value.toISOString()
+      if (value instanceof Date && !Number.isNaN(value.getTime())) return value.toISOString()
   }
-  throw new TypeError(`SQLite has no ${String(value)}`)
+  throw new TypeError(`SQLite has no value for a parameter that is ${kindOf(value)}`)
 }
+
+const kindOf = (value: unknown): string =>
+  typeof value === "string" ? "ill-formed text" : typeof value === "object" ? "an object" : String(value)
