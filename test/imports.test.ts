@@ -17,6 +17,10 @@ const table = [
   "Tool",
   "Toolkit",
   "Intent",
+  "SigningKeys",
+  "SigningSeal",
+  "SigningForm",
+  "Signing",
   "Memory",
   "StepOrder",
   "JournalRow",
@@ -42,6 +46,7 @@ const table = [
   "AgentStoreMemory",
   "EffectorSecrets",
   "EffectorResult",
+  "EffectorHandler",
   "EffectorDelivery",
   "EffectorWorker",
   "EffectorDryRun",
@@ -63,7 +68,10 @@ const down = ["AgentStore -> AgentStoreMemory"]
 // The core is src/*.ts and src/internal. It imports modules of effect itself, and of the rest only this.
 const coreMay: Record<string, ReadonlyArray<string>> = {
   "CanonicalJson": ["node:crypto"],
-  "Intent": ["uuid"]
+  "Intent": ["uuid"],
+  "SigningSeal": ["node:crypto"],
+  "SigningKeys": ["node:crypto"],
+  "Signing": ["node:crypto"]
 }
 const effectCore = /^effect(\/[A-Z][A-Za-z]*)?$/
 

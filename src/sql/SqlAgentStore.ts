@@ -11,11 +11,13 @@ import * as Cause from "effect/Cause"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
+import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as SqlError from "effect/sql/SqlError"
 import type * as AgentStore from "../AgentStore.ts"
 import * as Rules from "../AgentStoreRules.ts"
+import * as Signing from "../Signing.ts"
 import { discard, park } from "./SqlDamage.ts"
 import type { Dialect, Session } from "./SqlDialect.ts"
 import * as SqlFind from "./SqlFind.ts"
@@ -63,8 +65,7 @@ export interface Backend {
  */
 export const make = (
   backend: Backend,
-  options: Options,
-  sealing: SqlRows.Sealing | undefined
+  options: Options
 ): Effect.Effect<
   AgentStore.AgentStore["Service"],
   SqlError.SqlError | SqlSchema.SchemaVersionError,
@@ -73,6 +74,7 @@ export const make = (
   Effect.gen(function*() {
     yield* SqlSchema.migrate
     const sql = yield* SqlClient.SqlClient
+    const sealing = sealingBy(yield* Signing.Signing)
     const listeners = new Set<Queue.Queue<void>>()
     const changed = () => {
       for (const listener of listeners) Queue.offerUnsafe(listener, undefined)
@@ -110,6 +112,12 @@ export const make = (
 type Service = AgentStore.AgentStore["Service"]
 
 type Methods<Name extends keyof Service> = Pick<Service, Name>
+
+const sealingBy = (signing: Signing.Signing | undefined): SqlRows.Sealing | undefined =>
+  signing && {
+    seal: (text, id) => Signing.seal(signing.ring, text, id),
+    open: (sealed, id) => Result.getOrUndefined(Signing.open(signing.ring, sealed, id))
+  }
 
 /** Looks at rows, on whatever connection is free. */
 type Look = <A, E>(

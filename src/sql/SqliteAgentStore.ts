@@ -60,7 +60,6 @@ const make = (options: SqlAgentStore.Options) =>
           return Effect.forever(Effect.andThen(Effect.ignore(look), Effect.sleep(interval)))
         }
       },
-      options,
-      undefined
+      options
     )
   })
