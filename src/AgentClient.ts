@@ -3,7 +3,8 @@
  * taken.
  *
  * Guarantees: nothing is stored before it fits its schema and its limit. Refuses: events and messages that do not
- * (`EventMisfit`, `MessageMisfit`), and decisions that are not strictly one (`InvalidDecision`).
+ * (`EventMisfit`, `MessageMisfit`), decisions that are not strictly one (`InvalidDecision`), and arguments changed in one that
+ * do not fit the tool (`EditRefused`).
  *
  * @since 0.1.0
  */
@@ -19,7 +20,7 @@ import * as Activation from "./Activation.ts"
 import * as ActivationRun from "./ActivationRun.ts"
 import type * as Agent from "./Agent.ts"
 import * as AgentStore from "./AgentStore.ts"
-import type * as CanonicalJson from "./CanonicalJson.ts"
+import * as CanonicalJson from "./CanonicalJson.ts"
 import * as Intent from "./Intent.ts"
 import * as Ledger from "./Ledger.ts"
 
@@ -43,7 +44,10 @@ export interface Client {
     void,
     Intent.InvalidKeyError | Activation.TooLarge | MessageMisfit | AgentStore.InboxFull | AgentStore.StoreError
   >
-  /** Decides on an intent that waits for approval. `argumentsDigest` binds the decision to what was shown. */
+  /**
+   * Decides on an intent that waits for approval. `argumentsDigest` binds the decision to what was shown; `arguments` are what
+   * the tool is performed with instead of what was asked for, at most 1 MiB of JSON.
+   */
   decide(decision: unknown): Effect.Effect<Ledger.Entry, DecisionError>
   /** Ends the current event of a key as Cancelled, with the intents nobody has started. */
   cancel(
@@ -120,6 +124,8 @@ export type SendError =
  */
 export type DecisionError =
   | InvalidDecision
+  | EditRefused
+  | Activation.TooLarge
   | Ledger.LedgerRefusal
   | AgentStore.IntentNotFound
   | AgentStore.StoreError
@@ -145,11 +151,17 @@ export const Decision = Schema.Struct({
   id: Intent.Id,
   approved: Schema.Boolean,
   by: Schema.NonEmptyString,
-  argumentsDigest: Schema.optionalKey(Schema.String)
-})
+  argumentsDigest: Schema.optionalKey(Schema.String),
+  arguments: Schema.optionalKey(Schema.Json)
+}).check(
+  Schema.makeFilter(
+    (decision) =>
+      decision.approved || !("arguments" in decision) || "'arguments' of a no: nothing is performed with them"
+  )
+)
 
 /**
- * A decision is not one: `approved` is a boolean, `by` names who decided.
+ * A decision is not one: `approved` is a boolean, `by` names who decided, `arguments` come with a yes only.
  *
  * @since 0.1.0
  * @category errors
@@ -159,6 +171,23 @@ export class InvalidDecision
 {
   override get message() {
     return `not a decision: ${this.detail}`
+  }
+}
+
+/**
+ * Arguments that somebody put into a decision do not fit the tool, or nobody knows whether they do. The intent still waits.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class EditRefused extends Schema.TaggedError<EditRefused>()("EditRefused", {
+  id: Schema.String,
+  tool: Schema.String,
+  by: Schema.String,
+  detail: Schema.String
+}) {
+  override get message() {
+    return `the arguments '${this.by}' gave for '${this.tool}' (intent ${this.id}) are refused: ${this.detail}`
   }
 }
 
@@ -235,19 +264,23 @@ const makeClient = (store: AgentStore.AgentStore["Service"]): Client => ({
       yield* checkSize("a message", key, message, agent.definition.maxBytes)
       const { waiting } = yield* store.key({ agent: agent.name, key })
       const expected = waiting.find((wait) => wait.type === "message")
-      const issue = expected?.schema && messageIssue(expected.schema, message)
+      const issue = expected?.schema && shownIssue(expected.schema, message)
       if (issue !== undefined) return yield* new MessageMisfit({ agent: agent.name, key, detail: issue })
       yield* store.message({ agent: agent.name, key, message })
     }),
 
   decide: (unknown) =>
     Effect.gen(function*() {
-      const { approved, argumentsDigest, by, id } = yield* Effect.mapError(
+      const decision = yield* Effect.mapError(
         Schema.decodeUnknownEffect(Decision)(unknown, { errors: "all", onExcessProperty: "error" }),
         (error) => new InvalidDecision({ detail: error.message })
       )
+      const { approved, argumentsDigest, by, id } = decision
       return yield* Effect.tapError(
-        store.move(id, Ledger.decide({ approved, by, argumentsDigest })),
+        Effect.flatMap(
+          editOf(store, decision),
+          (edited) => store.move(id, Ledger.decide({ approved, by, argumentsDigest, edited }))
+        ),
         (error) => Effect.logWarning(`a decision by '${by}' was refused: ${error.message}`)
       )
     }),
@@ -302,18 +335,39 @@ const checkSize = (
   return bytes > maxBytes ? Effect.fail(new Activation.TooLarge({ what, key, bytes, maxBytes })) : Effect.void
 }
 
+/** The arguments a decision puts in the place of those that were asked for, where they are others. */
+const editOf = (store: AgentStore.AgentStore["Service"], { arguments: json, by, id }: typeof Decision.Type) =>
+  Effect.gen(function*() {
+    if (json === undefined) return undefined
+    const entry = yield* store.entry(id)
+    const { contract: digest, key, tool } = entry.intent
+    const refuse = (detail: string) => new EditRefused({ id, tool, by, detail })
+    const issue = Ledger.editIssue(entry)
+    if (issue !== undefined) return yield* refuse(issue)
+    const text = yield* Effect.mapError(Effect.fromResult(CanonicalJson.encode(json)), ({ message }) => refuse(message))
+    yield* checkSize("what somebody put in the place of arguments", key, json, maxEditedBytes)
+    const contract = yield* store.contract(digest)
+    if (contract === undefined) return yield* refuse(`no engine or effector has declared the contract ${digest} here`)
+    const misfit = shownIssue(contract.parameters, json)
+    if (misfit !== undefined) return yield* refuse(misfit)
+    const argumentsDigest = CanonicalJson.digest(text)
+    return argumentsDigest === entry.intent.argumentsDigest ? undefined : { arguments: text, argumentsDigest }
+  })
+
+const maxEditedBytes = 1024 * 1024
+
 /**
- * What is wrong with a message by the JSON Schema that was stored with the suspension: the sender's process need not know the
- * agent. Checks JSON Schema cannot say are made when the agent goes on.
+ * What is wrong with JSON by a JSON Schema that was stored with a suspension or a contract: the sender's process need not know
+ * agent or tool. Checks JSON Schema cannot say are made where it is used.
  */
-const messageIssue = (
+const shownIssue = (
   shown: { readonly [keyword: string]: unknown },
-  message: CanonicalJson.Json
+  json: CanonicalJson.Json
 ): string | undefined => {
   const document = JsonSchema.fromSchemaDraft2020_12(shown)
-  // The schema is our own: its patterns were written by the agent's author.
+  // The schema is our own: its patterns were written by the author of agent or tool.
   const schema = SchemaRepresentation.fromJsonSchemaDocument(document, { patterns: "apply" })
-  const decoded = Schema.decodeUnknownResult(schema as Schema.Codec<unknown>)(message, { onExcessProperty: "error" })
+  const decoded = Schema.decodeUnknownResult(schema as Schema.Codec<unknown>)(json, { onExcessProperty: "error" })
   return Result.isFailure(decoded) ? String(decoded.failure) : undefined
 }
 

@@ -30,6 +30,7 @@ export {
   client,
   Decision,
   type DecisionError,
+  EditRefused,
   EventMisfit,
   InvalidDecision,
   MessageMisfit,
@@ -186,6 +187,7 @@ const makeEngine = (agents: ReadonlyArray<Agent.Any>, options: Options) =>
       stopping: false
     }
     work.watchers.add(engine.changes)
+    yield* Effector.declare(Effector.performersIn(engine.context).map(({ tool }) => tool))
     const grace = options.grace ?? "10 seconds"
     yield* Effect.addFinalizer(() =>
       Effect.gen(function*() {

@@ -18,7 +18,7 @@ import * as EffectorDryRun from "./EffectorDryRun.ts"
 import type { Served } from "./EffectorHandler.ts"
 import * as EffectorWorker from "./EffectorWorker.ts"
 import type * as Intent from "./Intent.ts"
-import { forkWorker, positive } from "./internal/background.ts"
+import { forkWorker, positive, storeRetries } from "./internal/background.ts"
 import * as Tool from "./Tool.ts"
 
 /**
@@ -114,6 +114,29 @@ export const performer = <Name extends string>(name: Name): Context.Service<Tool
  */
 export const performersIn = (context: Context.Context<any>): ReadonlyArray<Performer> =>
   Array.from(context.mapUnsafe).flatMap(([key, service]) => key.startsWith(performer("").key) ? [service] : [])
+
+/**
+ * Keeps the contracts of tools in the store, so that who has only the store can check arguments. Asked again where the store
+ * fails; where it stays away nobody can change arguments, and all else goes on.
+ *
+ * @since 0.1.0
+ * @category running
+ */
+export const declare = (
+  tools: ReadonlyArray<Tool.Any>
+): Effect.Effect<void, never, AgentStore.AgentStore | Scope.Scope> =>
+  AgentStore.AgentStore.use((store) => {
+    const contracts = tools.map((tool) => ({
+      digest: tool.contract,
+      tool: tool.name,
+      parameters: tool.parameters.jsonSchema("draft-2020-12")
+    }))
+    const declared = store.declare(contracts).pipe(
+      Effect.retry(storeRetries),
+      Effect.catch((error) => Effect.logWarning("the contracts of the tools are not declared", error))
+    )
+    return Effect.asVoid(Effect.forkScoped(declared, { startImmediately: true }))
+  })
 
 /**
  * An effector for these tools over the store, running as long as the layer.
@@ -221,6 +244,7 @@ const make = (options: Options, tools: ReadonlyArray<AnyTool>) =>
     const stranded = transact === undefined ? tools.find(({ options }) => options.transactional === true) : undefined
     if (stranded !== undefined) return yield* Effect.die(new TransactionalUnsupported({ tool: stranded.name }))
     yield* serve(tools)
+    yield* declare(tools)
     const served: Array<Served> = []
     for (const tool of tools) served.push({ tool, handler: yield* Tool.unwrap(tool) })
     return yield* EffectorWorker.make({

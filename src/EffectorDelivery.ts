@@ -56,14 +56,17 @@ export const deliver = (
   })
 
 /**
- * The arguments of an intent as the handler of a tool would get them.
+ * The arguments of an intent as the handler of a tool would get them: those it was approved with, where a person changed them.
  *
  * @since 0.1.0
  * @category destructors
  */
-export const readArguments = (tool: Tool.Any, intent: Intent.Intent): Result.Result<unknown, unknown> =>
+export const readArguments = (
+  tool: Tool.Any,
+  entry: Pick<Ledger.Entry, "intent" | "decision">
+): Result.Result<unknown, unknown> =>
   Result.flatMap(
-    CanonicalJson.parse(intent.sealed === undefined ? intent.arguments : Intent.Sealed.reveal(intent.sealed) ?? ""),
+    CanonicalJson.parse(Ledger.effectiveArguments(entry) ?? ""),
     (json): Result.Result<unknown, unknown> => tool.parameters.decode(json)
   )
 
@@ -108,7 +111,7 @@ const verify = (worker: Worker, served: Served, entry: Ledger.Entry) =>
     const { contract, id, key } = entry.intent
     yield* checkpoint("effector:verify", id)
     const intact = isIntact(entry)
-    const input = readArguments(tool, entry.intent)
+    const input = readArguments(tool, entry)
     // Run outside a transaction, what is taken to be rolled back might have happened.
     const performable = !entry.intent.transactional || tool.options.transactional === true
     if (intact && performable && Result.isSuccess(input)) {
@@ -117,7 +120,7 @@ const verify = (worker: Worker, served: Served, entry: Ledger.Entry) =>
     }
     if (entry.attempt === 0 && (!intact || (performable && contract === tool.contract))) {
       const issue = intact
-        ? `its arguments do not fit '${tool.name}'`
+        ? `its ${entry.decision?.edited === undefined ? "" : "edited "}arguments do not fit '${tool.name}'`
         : "its arguments are not those that were staged"
       yield* record(worker, entry, Ledger.reject(issue))
       return undefined

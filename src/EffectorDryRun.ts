@@ -60,7 +60,7 @@ export const make = (
     const ask = (entry: Ledger.Entry) =>
       Effect.gen(function*() {
         const { intent } = entry
-        const input = yield* Effect.fromResult(readArguments(served.get(intent.tool)!, intent))
+        const input = yield* Effect.fromResult(readArguments(served.get(intent.tool)!, entry))
         const result = answer({ intent, arguments: input })
         if (result === undefined) return
         const token = `dry run of ${intent.id}`

@@ -8,13 +8,14 @@
  * @since 0.1.0
  */
 import type * as Intent from "./Intent.ts"
-import type * as Journal from "./Journal.ts"
 import {
+  type Decided,
   dueAt,
   type Entry,
   isStartable,
   isVerifiable,
   LedgerRefusal,
+  nextChannel,
   StaleClaim,
   type State,
   waitsForApproval
@@ -139,6 +140,17 @@ export const reject = (message: string): Move<LedgerRefusal> => (entry, now) =>
     : refuse(entry, "reject", alreadyStarted(entry))
 
 /**
+ * Ends an intent whose record cannot be read: nobody can start it any more, and whoever waits for it is told.
+ *
+ * @since 0.1.0
+ * @category moves
+ */
+export const discarded = (entry: Entry, reason: string, now: number): Entry =>
+  entry.state === "Staged" && entry.attempt === 0
+    ? ended(entry, notPerformed("Rejected", reason), now)
+    : ended({ ...entry, claim: undefined }, unknown("Crashed", reason), now)
+
+/**
  * What time does to an entry: decisions and starts fall due, leases lapse. `undefined` where nothing is due.
  *
  * @since 0.1.0
@@ -152,31 +164,48 @@ export const lapse = (entry: Entry, now: number): Entry | undefined => {
   }
   if (entry.state === "Unknown") {
     return entry.claim === undefined
-      ? answered(entry, { type: "intent", result: entry.result! })
+      ? answered(entry, entry.result!)
       : { ...entry, claim: undefined }
   }
-  if (waitsForApproval(entry)) return decided(entry, false, timeoutPolicy, now)
+  if (waitsForApproval(entry)) {
+    const channel = nextChannel(entry)
+    return channel === undefined
+      ? decided(entry, { approved: false, by: timeoutPolicy }, now)
+      : escalated(entry, channel, now)
+  }
   return entry.attempt === 0
     ? ended(entry, notPerformed("Expired", "nobody started it in time"), now)
     : unsettled({ ...entry, endedAt: now }, entry.result!, now, "nobody started it again in time")
 }
 
 /**
- * A decision on an intent that waits for one. The first counts.
+ * What is decided about an intent. `argumentsDigest` is that of the arguments that were shown.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Decision extends Pick<Decided, "approved" | "by"> {
+  readonly argumentsDigest?: string | undefined
+  /** What it is to be performed with instead. Only who has checked it against the contract of the intent may say so. */
+  readonly edited?: Decided["edited"]
+  readonly signature?: Decided["signature"]
+}
+
+/**
+ * A decision on an intent that waits for one, by anybody: who was asked is no rule about who may. The first counts.
  *
  * @since 0.1.0
  * @category moves
  */
-export const decide = (
-  decision: { readonly approved: boolean; readonly by: string; readonly argumentsDigest: string | undefined }
-): Move<LedgerRefusal> =>
-(entry, now) => {
+export const decide = (decision: Decision): Move<LedgerRefusal> => (entry, now) => {
   const { approval, approvalDueAt, argumentsDigest } = entry.intent
   const decidedBy = entry.decision?.by
   if (decidedBy !== undefined && decidedBy !== timeoutPolicy) {
     return refuse(entry, "decide", `already decided by ${decidedBy}`)
   }
-  if (decidedBy === timeoutPolicy || (waitsForApproval(entry) && approvalDueAt !== undefined && approvalDueAt <= now)) {
+  // Where somebody else is asked next it is not too late yet, swept or not.
+  const isOver = approvalDueAt !== undefined && approvalDueAt <= now && nextChannel(entry) === undefined
+  if (decidedBy === timeoutPolicy || (waitsForApproval(entry) && isOver)) {
     return refuse(entry, "decide", "too late")
   }
   if (approval === "none") return refuse(entry, "decide", "it needs no approval")
@@ -184,8 +213,23 @@ export const decide = (
   if (decision.argumentsDigest !== undefined && decision.argumentsDigest !== argumentsDigest) {
     return refuse(entry, "decide", "the decision is about other arguments")
   }
-  return write(decided(entry, decision.approved, decision.by, now))
+  const issue = decision.edited === undefined ? undefined : editIssue(entry)
+  if (issue !== undefined) return refuse(entry, "decide", issue)
+  return write(decided(entry, decision, now))
 }
+
+/**
+ * Why nobody may change the arguments of an intent, if so.
+ *
+ * @since 0.1.0
+ * @category guards
+ */
+export const editIssue = ({ intent }: Entry): string | undefined =>
+  intent.kind === "approval"
+    ? "a question has no arguments that could be changed"
+    : intent.sealed !== undefined
+    ? "its arguments are sealed: nobody was shown what would be changed"
+    : undefined
 
 /**
  * Cancels an intent nobody has started.
@@ -285,8 +329,13 @@ const noted = (entry: Entry, at: number, note: string): Entry => ({
   history: [...entry.history, { at, state: entry.state, note }]
 })
 
-const answered = (entry: Entry, answer: Journal.Answer): Entry =>
-  entry.answer === undefined ? { ...entry, answer } : entry
+const answered = (entry: Entry, result: Intent.Result): Entry => {
+  if (entry.answer !== undefined) return entry
+  const { by, edited } = entry.decision ?? {}
+  return by === undefined || edited === undefined
+    ? { ...entry, answer: { type: "intent", result } }
+    : { ...entry, answer: { type: "intent", result, edited: { by, arguments: edited.arguments } } }
+}
 
 const stateOf = (result: Intent.Result): State =>
   result._tag === "NotPerformed" ? result.reason : result._tag === "OutcomeUnknown" ? "Unknown" : "Performed"
@@ -297,10 +346,7 @@ const noteOf = (result: Intent.Result): string =>
     : result._tag
 
 const ended = (entry: Entry, result: Intent.Result, now: number): Entry =>
-  answered(noted({ ...entry, state: stateOf(result), result, endedAt: now }, now, noteOf(result)), {
-    type: "intent",
-    result
-  })
+  answered(noted({ ...entry, state: stateOf(result), result, endedAt: now }, now, noteOf(result)), result)
 
 /** The end of a claim without a record. */
 const lost = (entry: Entry, result: Intent.Result, now: number, stillRunning: boolean): Entry => {
@@ -309,7 +355,7 @@ const lost = (entry: Entry, result: Intent.Result, now: number, stillRunning: bo
   return (entry.intent.idempotent || entry.intent.transactional) && retryIn !== undefined
     ? noted({ ...free, state: "Staged", availableAt: now + retryIn }, now, noteOf(result))
     : stillRunning
-    ? answered(unsettled(free, result, now, noteOf(result)), { type: "intent", result })
+    ? answered(unsettled(free, result, now, noteOf(result)), result)
     : unsettled(free, result, now, noteOf(result))
 }
 
@@ -318,12 +364,12 @@ const unsettled = (entry: Entry, result: Intent.Result, now: number, note: strin
   // What a transaction did is gone with it: without a record it has not happened.
   if (entry.intent.transactional) return ended(entry, notPerformed("Rejected", `rolled back: ${note}`), now)
   const next = noted({ ...entry, state: "Unknown", resolution: undefined }, now, note)
-  return entry.intent.verify ? next : answered(next, { type: "intent", result })
+  return entry.intent.verify ? next : answered(next, result)
 }
 
 const verified = (entry: Entry, result: Intent.Result, now: number): Entry =>
   result._tag === "OutcomeUnknown"
-    ? answered(noted(entry, now, "verify does not know"), { type: "intent", result })
+    ? answered(noted(entry, now, "verify does not know"), result)
     : settled(entry, "verify", result, now)
 
 const settled = (entry: Entry, by: string, result: Intent.Result, now: number): Entry => ({
@@ -331,16 +377,21 @@ const settled = (entry: Entry, by: string, result: Intent.Result, now: number): 
   endedAt: entry.endedAt ?? now
 })
 
-const decided = (entry: Entry, approved: boolean, by: string, now: number): Entry => {
-  const next = { ...entry, decision: { approved, by, at: now, edited: undefined, signature: undefined } }
+/** Asks the next one. The time to start counts from the decision, whoever makes it. */
+const escalated = (entry: Entry, channel: string, now: number): Entry => {
+  const approvalDueAt = now + entry.intent.approvalTimeout!
+  const intent = { ...entry.intent, approvalDueAt, expiresAt: approvalDueAt + entry.intent.ttl }
+  return noted({ ...entry, intent, channel }, now, `nobody decided in time: ${channel} is asked`)
+}
+
+const decided = (entry: Entry, { approved, by, edited, signature }: Decision, now: number): Entry => {
+  const next = { ...entry, decision: { approved, by, at: now, edited, signature } }
   if (entry.intent.kind === "approval") {
+    const state = approved ? "Performed" as const : "Denied" as const
     const result: Intent.Result = { _tag: "Success", value: approved }
-    return answered(
-      noted({ ...next, state: approved ? "Performed" : "Denied", result, endedAt: now }, now, `by ${by}`),
-      { type: "decision", approved, by }
-    )
+    return noted({ ...next, state, result, answer: { type: "decision", approved, by }, endedAt: now }, now, `by ${by}`)
   }
-  return approved
-    ? noted({ ...next, intent: { ...entry.intent, expiresAt: now + entry.intent.ttl } }, now, `approved by ${by}`)
-    : ended(next, notPerformed("Denied", `denied by ${by}`), now)
+  if (!approved) return ended(next, notPerformed("Denied", `denied by ${by}`), now)
+  const note = `approved by ${by}${edited === undefined ? "" : ", with other arguments"}`
+  return noted({ ...next, intent: { ...entry.intent, expiresAt: now + entry.intent.ttl } }, now, note)
 }

@@ -6,7 +6,7 @@
  * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
-import type * as Intent from "./Intent.ts"
+import * as Intent from "./Intent.ts"
 import type * as Journal from "./Journal.ts"
 
 /**
@@ -178,6 +178,59 @@ export const dueAt = (entry: Entry, now: number): number | undefined => {
 }
 
 /**
+ * Who is asked to decide next, should nobody have done so in time. Each name once, so that asking ends.
+ *
+ * @since 0.1.0
+ * @category accessors
+ */
+export const nextChannel = ({ channel, intent }: Entry): string | undefined => {
+  const channels = [...new Set(intent.escalation)]
+  return channels[channel === undefined ? 0 : channels.indexOf(channel) + 1]
+}
+
+/**
+ * The arguments an intent is performed with, as canonical JSON: those a person put in their place, or those that were asked
+ * for. `undefined` where they are sealed and cannot be opened.
+ *
+ * @since 0.1.0
+ * @category accessors
+ */
+export const effectiveArguments = ({ decision, intent }: Pick<Entry, "decision" | "intent">): string | undefined =>
+  decision?.edited?.arguments
+    ?? (intent.sealed === undefined ? intent.arguments : Intent.Sealed.reveal(intent.sealed))
+
+/**
+ * Since when an intent waits for nothing but somebody to start it, if it does: these are the backlog.
+ *
+ * @since 0.1.0
+ * @category accessors
+ */
+export const waitingSince = (entry: Entry): number | undefined =>
+  entry.state !== "Staged" || entry.intent.kind === "approval" || waitsForApproval(entry)
+    ? undefined
+    : entry.attempt > 0
+    ? entry.availableAt
+    : entry.decision?.at ?? entry.intent.createdAt
+
+/**
+ * Where an intent is, in words for a person: "approved, not performed, 1 h".
+ *
+ * @since 0.1.0
+ * @category accessors
+ */
+export const describe = (entry: Entry, now: number): string => {
+  const { approvalDueAt, approvalTimeout, createdAt } = entry.intent
+  if (waitsForApproval(entry)) {
+    const since = entry.channel === undefined ? createdAt : (approvalDueAt ?? now) - (approvalTimeout ?? 0)
+    return `waits for ${entry.channel ?? "approval"}, ${span(now - since)}`
+  }
+  const since = waitingSince(entry)
+  if (since === undefined) return entry.state
+  const how = entry.attempt > 0 ? "to be performed again" : "not performed"
+  return `${entry.decision === undefined ? "staged" : "approved"}, ${how}, ${span(now - since)}`
+}
+
+/**
  * How a move settled an unknown end that its agent had been told of, where it did: at once, or by performing it again.
  *
  * @since 0.1.0
@@ -237,3 +290,15 @@ export class LedgerRefusal extends Schema.TaggedError<LedgerRefusal>()("LedgerRe
 /** The first start counts from the staging or the decision; a further one from when it was free to start. */
 const startBy = ({ attempt, availableAt, intent }: Entry): number =>
   attempt === 0 ? intent.expiresAt : availableAt + intent.ttl
+
+const span = (millis: number): string => {
+  const [unit, size] = units.find(([_, size]) => millis >= size) ?? units[units.length - 1]!
+  return `${Math.max(0, Math.floor(millis / size))} ${unit}`
+}
+
+const units: ReadonlyArray<readonly [unit: string, millis: number]> = [
+  ["d", 86_400_000],
+  ["h", 3_600_000],
+  ["min", 60_000],
+  ["s", 1000]
+]
