@@ -8,6 +8,7 @@ export default defineConfig({
   ssr: { resolve: { conditions } },
   test: {
     include: ["test/**/*.test.ts"],
+    globalSetup: ["test/fixtures/postgres-setup.ts"],
     // Child processes that a test starts inherit it with `process.execArgv`.
     execArgv: ["--conditions=effect-intents-source"],
     testTimeout: 30_000,

@@ -158,7 +158,8 @@ export const postgres: Dialect = {
   name: "postgres",
   forUpdate: "FOR UPDATE",
   on: (connection) => {
-    const run = (text: string, params: ReadonlyArray<unknown>) => connection.execute(text, params, undefined)
+    const run = (text: string, params: ReadonlyArray<unknown>) =>
+      Effect.map(connection.execute(text, params, undefined), withNumbers)
     const record = (columns: Columns) =>
       `json_to_recordset($1::text::json) AS v(${
         Object.entries(columns).map(([name, type]) => `${name} ${postgresTypes[type]}`).join(", ")
@@ -211,6 +212,17 @@ export const postgres: Dialect = {
 }
 
 // internal
+
+/** A `bigint` column comes as a bigint; none of ours grows beyond 2^53. */
+const withNumbers = (rows: ReadonlyArray<any>): ReadonlyArray<any> => {
+  const [first] = rows
+  if (first === undefined) return rows
+  const columns = Object.keys(first)
+  for (const row of rows) {
+    for (const column of columns) if (typeof row[column] === "bigint") row[column] = Number(row[column])
+  }
+  return rows
+}
 
 /** A column of the row a select is run for; not the cast `::type`. */
 const parameter = /(?<!:):([a-z_]+)/g
