@@ -69,10 +69,13 @@ export interface Context<Output, Entries, State> {
     Effect.Error<Calls[keyof Calls]> | RequestError,
     IntentsOf<Calls[keyof Calls]>
   >
-  /** Asks a person and waits for the decision. Undecided after `timeout` (default 24 hours) is a no by `policy:timeout`. */
-  requestApproval(
-    question: { readonly title: string; readonly details?: CanonicalJson.Json; readonly timeout?: Duration.Input }
-  ): Effect.Effect<Decision, StepError>
+  /** Asks a person and waits for the decision. What nobody decides in time is a no by `policy:timeout`. */
+  requestApproval(question: Question): Effect.Effect<Decision, StepError>
+  /**
+   * What people changed in the calls that were answered since the event, or its last `Suspend`, in step order. A result is
+   * that of the changed call: look here before you, or a model, take it for what was asked.
+   */
+  readonly edits: Effect.Effect<ReadonlyArray<Edit>>
   /** Waits, durably. `Effect.sleep` waits inside the activation, and again on every replay. */
   sleep(duration: Duration.Input): Effect.Effect<void, StepError>
   /** Waits, durably, for a message to this key. Without `timeout` it waits as long as it takes. */
@@ -142,6 +145,21 @@ export interface ActOptions {
 }
 
 /**
+ * What a person is asked.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Question {
+  readonly title: string
+  readonly details?: CanonicalJson.Json
+  /** How long each of those who are asked may take, positive and finite. Default 24 hours. */
+  readonly timeout?: Duration.Input
+  /** Who is asked next, in order, each for `timeout`. At most 10 names. */
+  readonly escalation?: ReadonlyArray<string>
+}
+
+/**
  * What a person decided.
  *
  * @since 0.1.0
@@ -153,6 +171,28 @@ export interface Decision {
 }
 
 /**
+ * The arguments a person put in the place of those that were asked for, as the tool's JSON.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Edited {
+  readonly by: string
+  readonly arguments: CanonicalJson.Json
+}
+
+/**
+ * What a person changed in a call.
+ *
+ * @since 0.1.0
+ * @category models
+ */
+export interface Edit extends Edited {
+  readonly id: Intent.Id
+  readonly tool: string
+}
+
+/**
  * How an agent goes on after `Suspend`: the state it left, and how the intents it waited for ended.
  *
  * @since 0.1.0
@@ -160,7 +200,12 @@ export interface Decision {
  */
 export interface Resume<State> {
   readonly state: State
-  readonly results: ReadonlyArray<{ readonly id: Intent.Id; readonly tool: string; readonly result: Intent.Result }>
+  readonly results: ReadonlyArray<{
+    readonly id: Intent.Id
+    readonly tool: string
+    readonly result: Intent.Result
+    readonly edited?: Edited
+  }>
   /** The result of one of them as `ctx.request` would have given it. Fails with `IntentConflict` where `id` is another tool's. */
   result<Name extends string, Input, A, E>(
     tool: Tool.SideEffect<Name, Input, A, E>,

@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Activation from "./Activation.ts"
-import { act, handOver, request, requestAll, requestApproval, resultOf } from "./ActivationIntents.ts"
+import { act, editedOf, edits, handOver, request, requestAll, requestApproval, resultOf } from "./ActivationIntents.ts"
 import { ask, give, runTool } from "./ActivationReads.ts"
 import * as Segment from "./ActivationSegment.ts"
 import * as State from "./ActivationState.ts"
@@ -43,8 +43,9 @@ export const make = (state: State.State): Activation.Context<any, any, any> => {
       calls: { readonly [name: string]: Activation.AnySideEffectCall },
       options?: Activation.ActOptions
     ) => State.whenOpen(state, "requestAll", () => requestAll(state, calls, options)),
-    requestApproval: (question: Parameters<typeof requestApproval>[1]) =>
+    requestApproval: (question: Activation.Question) =>
       State.whenOpen(state, "requestApproval", () => requestApproval(state, question)),
+    edits: Effect.orDie(State.whenOpen(state, "edits", () => Effect.sync(() => edits(state)))),
     sleep: (duration: Duration.Input) => State.whenOpen(state, "sleep", () => sleep(state, duration)),
     receive: (schema: Activation.AnyCodec, options?: { readonly timeout?: Duration.Input }) =>
       State.whenOpen(state, "receive", () => receive(state, schema, options)),
@@ -167,11 +168,11 @@ const shownTo = (schema: Activation.AnyCodec): ToolSchema.Shown | undefined => {
 
 const resumeOf = (state: State.State, left: CanonicalJson.Json): Activation.Resume<any> => {
   const { base, definition: { name: agent, state: codec }, input: { key }, journal } = state
-  const results = base.awaited.map(({ id, step, tool }) => ({
-    id,
-    tool,
-    result: resultOf(journal.answerAt(step)?.row.answer)
-  }))
+  const results = base.awaited.map(({ id, step, tool }) => {
+    const answer = journal.answerAt(step)?.row.answer
+    const edited = editedOf(answer)
+    return { id, tool, result: resultOf(answer), ...(edited && { edited }) }
+  })
   return {
     // It was looked at before the activation began.
     state: Result.getOrThrow(codec.decode(left)),

@@ -17,6 +17,7 @@ import * as CanonicalJson from "./CanonicalJson.ts"
 import * as Intent from "./Intent.ts"
 import type * as Journal from "./Journal.ts"
 import * as Tool from "./Tool.ts"
+import { isEscalation } from "./ToolDefinition.ts"
 
 /**
  * `ctx.act`.
@@ -90,12 +91,15 @@ export const requestAll = (
  */
 export const requestApproval = (
   state: State.State,
-  question: Parameters<Activation.Context<any, any, any>["requestApproval"]>[0]
+  question: Activation.Question
 ): Effect.Effect<Activation.Decision, Activation.StepError> =>
   Effect.gen(function*() {
-    const { details = null, title } = question
+    const { details = null, escalation = [], title } = question
     const text = yield* State.canonical(state, { title, details }, "a question to approve")
     const timeout = yield* positive(question.timeout ?? "24 hours", "the timeout of an approval")
+    if (!isEscalation(escalation)) {
+      return yield* Effect.die(new RangeError("the escalation of an approval is not a list of at most 10 names"))
+    }
     const digest = CanonicalJson.digest(text)
     const { id, step } = yield* State.takeStep(state, { kind: "approval", name: title, digest }, (step) =>
       draft(state, step, {
@@ -108,7 +112,7 @@ export const requestApproval = (
         ttl: timeout,
         approval: "required",
         approvalTimeout: timeout,
-        escalation: [],
+        escalation,
         idempotent: false,
         verify: false,
         transactional: false,
@@ -133,6 +137,38 @@ export const resultOf = (answer: Journal.Answer | undefined): Intent.Result =>
   answer?.type === "intent"
     ? answer.result
     : { _tag: "Unavailable", message: `the journal holds ${answer?.type ?? "nothing"} in its place` }
+
+/**
+ * What a person changed in the call an answer is about, if so.
+ *
+ * @since 0.1.0
+ * @category results
+ */
+export const editedOf = (answer: Journal.Answer | undefined): Activation.Edited | undefined => {
+  const edited = answer?.type === "intent" ? answer.edited : undefined
+  return edited && { by: edited.by, arguments: Result.getOrThrow(CanonicalJson.parse(edited.arguments)) }
+}
+
+/**
+ * `ctx.edits`.
+ *
+ * @since 0.1.0
+ * @category results
+ */
+export const edits = (state: State.State): ReadonlyArray<Activation.Edit> => {
+  const { base, definition: { name: agent }, input: { key, seq }, journal, segment } = state
+  const edits: Array<Activation.Edit> = []
+  for (let step = 0; step < state.step; step++) {
+    const answer = journal.answerAt(step)?.row
+    // A replay holds answers of later segments too.
+    const edited = answer === undefined || answer.segment > segment ? undefined : editedOf(answer.answer)
+    if (edited === undefined) continue
+    // The step of what `Suspend` waited for is not in the journal any more.
+    const tool = journal.stepAt(step)?.row.name ?? base.awaited.find((awaited) => awaited.step === step)?.tool ?? "?"
+    edits.push({ id: Intent.makeId(agent, key, seq, step), tool, ...edited })
+  }
+  return edits
+}
 
 /**
  * A result as the agent sees it.
@@ -205,7 +241,7 @@ const prepare = (
     const text = yield* Effect.fromResult(Tool.argumentsText(tool, args))
     const tooLarge = State.sizeIssue(state, text, `the arguments of '${tool.name}'`)
     if (tooLarge !== undefined) return yield* State.abort(state, tooLarge)
-    const digest = CanonicalJson.digest(text)
+    const digest = digestOf(state, tool, text, state.step + ahead)
     return {
       tool,
       args,

@@ -142,6 +142,16 @@ export const optionsOf = (
   return options
 }
 
+/**
+ * Whether a list of names may say who is asked next.
+ *
+ * @since 0.1.0
+ * @category guards
+ */
+export const isEscalation = (value: unknown): boolean =>
+  Array.isArray(value) && value.length <= 10
+  && value.every((channel) => typeof channel === "string" && channel !== "" && channel.isWellFormed())
+
 // internal
 
 const isBoolean = (value: unknown): boolean => typeof value === "boolean"
@@ -159,10 +169,6 @@ const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (val
 const isRate = (value: unknown): boolean =>
   typeof value === "object" && value !== null && "limit" in value && "every" in value && isCount(value.limit)
   && isSpan(value.every)
-
-const isEscalation = (value: unknown): boolean =>
-  Array.isArray(value) && value.length <= 10
-  && value.every((channel) => typeof channel === "string" && channel !== "" && channel.isWellFormed())
 
 const aSpan = "a finite duration of at least 1 millisecond"
 
