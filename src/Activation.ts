@@ -171,15 +171,13 @@ export interface Decision {
 }
 
 /**
- * The arguments a person put in the place of those that were asked for, as the tool's JSON.
+ * The arguments a person put in the place of those that were asked for, as the tool's JSON. A type, not an interface, so that
+ * it is JSON to outputs and models.
  *
  * @since 0.1.0
  * @category models
  */
-export interface Edited {
-  readonly by: string
-  readonly arguments: CanonicalJson.Json
-}
+export type Edited = { readonly by: string; readonly arguments: CanonicalJson.Json }
 
 /**
  * What a person changed in a call.
@@ -187,10 +185,7 @@ export interface Edited {
  * @since 0.1.0
  * @category models
  */
-export interface Edit extends Edited {
-  readonly id: Intent.Id
-  readonly tool: string
-}
+export type Edit = Edited & { readonly id: Intent.Id; readonly tool: string }
 
 /**
  * How an agent goes on after `Suspend`: the state it left, and how the intents it waited for ended.

@@ -171,9 +171,7 @@ describe("the other steps", () => {
     expect(ctx.requestApproval).type.toBeCallableWith({ title: "Really?", timeout: "1 hour", escalation: ["dana"] })
     expect(ctx.requestApproval).type.not.toBeCallableWith({ title: "Really?", timeout: "1 hour", escalation: "dana" })
     expect(ctx.edits).type.toBe<Effect.Effect<ReadonlyArray<Activation.Edit>>>()
-    expect<Activation.Edit>().type.toBe<
-      { readonly id: Intent.Id; readonly tool: string; readonly by: string; readonly arguments: Schema.Json }
-    >()
+    expect<ReadonlyArray<Activation.Edit>>().type.toBeAssignableTo<Schema.Json>()
     expect<Activation.Resume<string>["results"][number]["edited"]>().type.toBe<Activation.Edited | undefined>()
     expect(ctx.emit).type.toBeCallableWith("an output")
     expect(ctx.emit).type.not.toBeCallableWith(1)
