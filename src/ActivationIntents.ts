@@ -16,6 +16,7 @@ import * as State from "./ActivationState.ts"
 import * as CanonicalJson from "./CanonicalJson.ts"
 import * as Intent from "./Intent.ts"
 import type * as Journal from "./Journal.ts"
+import * as Signing from "./Signing.ts"
 import * as Tool from "./Tool.ts"
 import { isEscalation } from "./ToolDefinition.ts"
 
@@ -67,7 +68,9 @@ export const requestAll = (
   Effect.gen(function*() {
     // All are checked before the first is staged.
     const prepared: Array<readonly [name: string, call: Prepared]> = []
-    for (const [name, call] of Object.entries(calls)) prepared.push([name, yield* prepare(state, call, options)])
+    for (const [name, call] of Object.entries(calls)) {
+      prepared.push([name, yield* prepare(state, call, options, prepared.length)])
+    }
     if (prepared.length === 0) return {}
     const staged: Array<readonly [name: string, place: Staged]> = []
     for (const [name, call] of prepared) staged.push([name, yield* stage(state, "request", call)])
@@ -230,7 +233,9 @@ interface Staged extends Place {
 const prepare = (
   state: State.State,
   call: Activation.AnySideEffectCall,
-  given: Activation.ActOptions | undefined
+  given: Activation.ActOptions | undefined,
+  /** How many calls are staged before it. */
+  ahead = 0
 ): Effect.Effect<Prepared, any> =>
   Effect.gen(function*() {
     const refusal = Tool.refuse(call, "SideEffect") ?? state.options.refuse?.(call.tool)
@@ -253,6 +258,22 @@ const prepare = (
         : undefined
     }
   })
+
+/**
+ * The digest of arguments: by a key where they hold secrets, which could be guessed from a plain one. A replay gives the one
+ * that was recorded, by whatever key, if it is that of these arguments.
+ */
+const digestOf = (
+  { journal, options: { signing } }: State.State,
+  tool: Tool.Any,
+  text: string,
+  step: number
+): string => {
+  if (signing === undefined || tool.parameters.redacted.length === 0) return CanonicalJson.digest(text)
+  const recorded = journal.stepAt(step)?.row.digest
+  const isSame = recorded !== undefined && Result.getOrElse(Signing.matches(signing.ring, recorded, text), () => false)
+  return isSame ? recorded : Signing.digest(signing.ring, text)
+}
 
 const positive = (duration: Duration.Input, what: string): Effect.Effect<number> =>
   Effect.flatMap(

@@ -92,7 +92,8 @@ export const run = (
 export const replay = (
   definition: Activation.Definition,
   input: Activation.Input,
-  recorded: Activation.Replay
+  recorded: Activation.Replay,
+  options: Pick<Options, "signing"> = {}
 ): Effect.Effect<Activation.Activated, RunError> =>
   // A replay calls no handler, so it requires none.
   run(definition, {
@@ -105,7 +106,7 @@ export const replay = (
       waiting: [],
       base: recorded.base
     }
-  }) as Effect.Effect<Activation.Activated, RunError>
+  }, options) as Effect.Effect<Activation.Activated, RunError>
 
 /**
  * The reason of a failure, as data.

@@ -20,6 +20,7 @@ import type * as Intent from "./Intent.ts"
 import type * as Journal from "./Journal.ts"
 import * as Memory from "./Memory.ts"
 import * as ReplayOrder from "./ReplayOrder.ts"
+import type * as Signing from "./Signing.ts"
 import * as StepOrder from "./StepOrder.ts"
 import * as Tool from "./Tool.ts"
 
@@ -39,6 +40,8 @@ export interface Options {
     rows: ReadonlyArray<Journal.Stored>,
     known: string | undefined
   ) => Effect.Effect<ReadonlyArray<Journal.Stored>, Activation.ActivationFailed>
+  /** The keys by which the arguments of tools with secrets are digested. */
+  readonly signing?: Signing.Signing | undefined
   /** Why an intent of this tool cannot be staged here, nobody performing it for instance. */
   readonly refuse?: (tool: Tool.Any) => unknown
 }

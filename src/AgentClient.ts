@@ -23,6 +23,7 @@ import * as AgentStore from "./AgentStore.ts"
 import * as CanonicalJson from "./CanonicalJson.ts"
 import * as Intent from "./Intent.ts"
 import * as Ledger from "./Ledger.ts"
+import * as Signing from "./Signing.ts"
 
 /**
  * What can be done with agents through their store alone: no agent runs here, no lock is taken.
@@ -136,10 +137,9 @@ export type DecisionError =
  * @since 0.1.0
  * @category constructors
  */
-export const client: Effect.Effect<Client, never, AgentStore.AgentStore> = Effect.map(
-  AgentStore.AgentStore,
-  (store) => makeClient(store)
-)
+export const client: Effect.Effect<Client, never, AgentStore.AgentStore> = Effect.gen(function*() {
+  return makeClient(yield* AgentStore.AgentStore, yield* Signing.Signing)
+})
 
 /**
  * A decision, as it arrives from outside.
@@ -240,7 +240,7 @@ export class NotRecorded extends Schema.TaggedError<NotRecorded>()("NotRecorded"
 
 // internal
 
-const makeClient = (store: AgentStore.AgentStore["Service"]): Client => ({
+const makeClient = (store: AgentStore.AgentStore["Service"], signing: Signing.Signing | undefined): Client => ({
   send: (agent, { event, id, key }) =>
     Effect.gen(function*() {
       yield* checkKey(key)
@@ -279,7 +279,13 @@ const makeClient = (store: AgentStore.AgentStore["Service"]): Client => ({
       return yield* Effect.tapError(
         Effect.flatMap(
           editOf(store, decision),
-          (edited) => store.move(id, Ledger.decide({ approved, by, argumentsDigest, edited }))
+          (edited) =>
+            store.move(id, (entry, now) => {
+              const signature = signing === undefined || signing.mode === "off"
+                ? undefined
+                : Signing.sign(signing.ring, Signing.ofDecision(entry.intent, { approved, by, edited }))
+              return Ledger.decide({ approved, by, argumentsDigest, edited, signature })(entry, now)
+            })
         ),
         (error) => Effect.logWarning(`a decision by '${by}' was refused: ${error.message}`)
       )
@@ -315,7 +321,8 @@ const makeClient = (store: AgentStore.AgentStore["Service"]): Client => ({
       return yield* ActivationRun.replay(
         agent.definition,
         { ...recorded, now: 0, memory: recorded.replay.base.memory, continuation: undefined, answers: [] },
-        recorded.replay
+        recorded.replay,
+        { signing }
       )
     })
 })

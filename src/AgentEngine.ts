@@ -24,6 +24,7 @@ import * as AgentStore from "./AgentStore.ts"
 import * as Effector from "./Effector.ts"
 import { forkWorker, loop, positive, Work } from "./internal/background.ts"
 import type * as Ledger from "./Ledger.ts"
+import * as Signing from "./Signing.ts"
 
 export {
   type Client,
@@ -184,9 +185,11 @@ const makeEngine = (agents: ReadonlyArray<Agent.Any>, options: Options) =>
       changes: yield* store.changes,
       callers: new Map(),
       alwaysReplay: options.alwaysReplay === true,
+      signing: yield* Signing.Signing,
       stopping: false
     }
     work.watchers.add(engine.changes)
+    yield* Effector.checkSealing(Effector.performersIn(engine.context).map(({ tool }) => tool))
     yield* Effector.declare(Effector.performersIn(engine.context).map(({ tool }) => tool))
     const grace = options.grace ?? "10 seconds"
     yield* Effect.addFinalizer(() =>

@@ -18,6 +18,7 @@ import type * as AgentStore from "./AgentStore.ts"
 import * as Effector from "./Effector.ts"
 import { retryDelay, storeRetries } from "./internal/background.ts"
 import type * as Journal from "./Journal.ts"
+import * as Signing from "./Signing.ts"
 import type * as Tool from "./Tool.ts"
 
 /**
@@ -32,6 +33,7 @@ export interface Engine {
   readonly context: Context.Context<any>
   /** Every activation is replayed before it is committed. */
   readonly alwaysReplay: boolean
+  readonly signing: Signing.Signing | undefined
 }
 
 /**
@@ -65,7 +67,9 @@ export const deliver = (
       )
     yield* Activation.checkpoint("activation:load", key)
     const refuse = (tool: Tool.Any) => refusal(engine, tool)
-    const result = yield* Effect.result(activate(engine, definition, snapshot, { refuse, append }))
+    const result = yield* Effect.result(
+      activate(engine, definition, snapshot, { refuse, append, signing: engine.signing })
+    )
     if (overtaken) return yield* Effect.logDebug(`key '${key}' of '${name}' was overtaken by another owner`)
     yield* Activation.checkpoint("activation:commit", key)
     if (Result.isFailure(result)) {
@@ -74,7 +78,8 @@ export const deliver = (
         ? engine.store.refuseMessage({ agent: name, key, offset: failure.offset, detail: failure.detail })
         : fail(engine, agent, snapshot, failure.reason, failure.final)
     }
-    yield* engine.store.commit({ ...claimed, version: definition.version, activated: result.success }).pipe(
+    const activated = signed(engine, result.success)
+    yield* engine.store.commit({ ...claimed, version: definition.version, activated }).pipe(
       Effect.retry({ schedule: storeRetries, while: (error) => error._tag === "StoreError" }),
       Effect.catchTag("CommitConflict", (error) => Effect.logDebug(error.message)),
       Effect.catchTag("IntentConflict", (error) =>
@@ -112,7 +117,8 @@ const activate = (
     const again = ActivationRun.replay(
       definition,
       { ...snapshot, rows: [...snapshot.rows.slice(0, from), ...rows] },
-      activated.replay
+      activated.replay,
+      { signing: engine.signing }
     )
     return Effect.flatMap(again, ({ outcome }) => {
       const differs = outcome._tag !== activated.outcome._tag
@@ -120,6 +126,15 @@ const activate = (
       return differs ? Effect.die(new Error("a replay came to another outcome")) : Effect.void
     })
   })
+
+const signed = ({ signing }: Engine, activated: Activation.Activated): Activation.Activated =>
+  signing === undefined || signing.mode === "off" || activated.intents.length === 0 ? activated : {
+    ...activated,
+    intents: activated.intents.map((intent) => ({
+      ...intent,
+      signature: Signing.sign(signing.ring, Signing.ofIntent(intent))
+    }))
+  }
 
 /** Records a failure: the agent's schedule says whether and when the event, or its resume, runs again. */
 const fail = (

@@ -111,6 +111,13 @@ export class AgentStore extends Context.Service<AgentStore, {
   ) => Effect.Effect<Ledger.Entry | undefined, StoreError>
   /** Applies a move to one entry. Late evidence is written even where the caller is refused. */
   readonly move: <E>(id: string, move: Ledger.Move<E>) => Effect.Effect<Ledger.Entry, E | IntentNotFound | StoreError>
+  /**
+   * Ends an intent that must not be performed, and makes a dead letter of it: nobody starts it any more, and whoever waits for
+   * it is told. What has ended already stays as it is.
+   */
+  readonly putAside: (
+    intent: { readonly id: string; readonly tag: string; readonly detail: string }
+  ) => Effect.Effect<void, StoreError>
   /** Lets time act: expiries, decisions, leases. Gives when it has to be called again. */
   readonly sweep: Effect.Effect<{ readonly nextAt: number | undefined; readonly now: number }, StoreError>
   /** Ends the current event of a key as Cancelled, with its unstarted intents. `undefined` where there is none. */

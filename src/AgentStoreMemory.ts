@@ -75,6 +75,7 @@ const changing = (
   | "fail"
   | "claim"
   | "move"
+  | "putAside"
   | "sweep"
   | "cancel"
   | "redrive"
@@ -87,6 +88,7 @@ const changing = (
   fail: (failure) => attempt((now) => Rules.fail(tables, failure, now)),
   claim: (options) => operation((now) => Rules.claim(tables, options, now)),
   move: (id, move) => attempt((now) => Rules.move(tables, id, move, now)),
+  putAside: (intent) => operation((now) => Rules.putAside(tables, intent, now)),
   sweep: operation((now) => ({ nextAt: tables.sweep(now), now })),
   cancel: (target) => operation((now) => Rules.cancel(tables, target, now)),
   redrive: (letter) => attempt((now) => Rules.redrive(tables, letter, now))

@@ -300,6 +300,28 @@ export const move = <E>(
  * @since 0.1.0
  * @category rules
  */
+export const putAside = (
+  tables: Tables,
+  { detail, id, tag }: { readonly id: string; readonly tag: string; readonly detail: string },
+  now: number
+): void => {
+  const entry = tables.ledger.get(id)
+  if (entry === undefined || Ledger.isTerminal(entry)) return
+  const { intent: { key, seq, step, tool } } = entry
+  tables.write(entry, Ledger.discarded(entry, detail, now), now)
+  tables.addLetter(tables.key(entry.intent), {
+    kind: "Intent",
+    offset: tables.stagedBy.get(id)!,
+    content: { id, tool, seq, step },
+    reason: { kind: "Failure", tag, message: `intent ${id} ('${tool}' for key '${key}'): ${detail}` },
+    at: now
+  })
+}
+
+/**
+ * @since 0.1.0
+ * @category rules
+ */
 export const cancel = (
   tables: Tables,
   { by, ...target }: Given<"cancel">,

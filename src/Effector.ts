@@ -236,6 +236,32 @@ export class TransactionalUnsupported
   }
 }
 
+/**
+ * Dies where a tool has redacted parameters and the store could keep them only in the clear.
+ *
+ * @since 0.1.0
+ * @category guards
+ */
+export const checkSealing = (tools: ReadonlyArray<Tool.Any>): Effect.Effect<void, never, AgentStore.AgentStore> =>
+  Effect.flatMap(AgentStore.AgentStore, ({ seals }) => {
+    const bare = seals ? undefined : tools.find(({ parameters }) => parameters.redacted.length > 0)
+    return bare === undefined ? Effect.void : Effect.die(new SealingUnsupported({ tool: bare.name }))
+  })
+
+/**
+ * A tool with redacted parameters over a durable store that was given no keys to seal them with. The layer dies of it.
+ *
+ * @since 0.1.0
+ * @category errors
+ */
+export class SealingUnsupported extends Schema.TaggedError<SealingUnsupported>()("SealingUnsupported", {
+  tool: Schema.String
+}) {
+  override get message() {
+    return `'${this.tool}' has redacted parameters, and this store has no keys to seal them with; provide Signing.layer to the store`
+  }
+}
+
 // internal
 
 const make = (options: Options, tools: ReadonlyArray<AnyTool>) =>
@@ -243,6 +269,7 @@ const make = (options: Options, tools: ReadonlyArray<AnyTool>) =>
     const { transact } = yield* AgentStore.AgentStore
     const stranded = transact === undefined ? tools.find(({ options }) => options.transactional === true) : undefined
     if (stranded !== undefined) return yield* Effect.die(new TransactionalUnsupported({ tool: stranded.name }))
+    yield* checkSealing(tools)
     yield* serve(tools)
     yield* declare(tools)
     const served: Array<Served> = []

@@ -12,6 +12,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
@@ -21,9 +22,11 @@ import * as CanonicalJson from "./CanonicalJson.ts"
 import { begin, record, recordEnd, type Served, supervise, timeoutOf, within, type Worker } from "./EffectorHandler.ts"
 import * as EffectorResult from "./EffectorResult.ts"
 import { secretsOf } from "./EffectorSecrets.ts"
+import * as EffectorTrust from "./EffectorTrust.ts"
 import * as Intent from "./Intent.ts"
 import { retryDelay, storeRetries } from "./internal/background.ts"
 import * as Ledger from "./Ledger.ts"
+import type * as Signing from "./Signing.ts"
 import type * as Tool from "./Tool.ts"
 
 /**
@@ -110,7 +113,13 @@ const verify = (worker: Worker, served: Served, entry: Ledger.Entry) =>
     const { tool } = served
     const { contract, id, key } = entry.intent
     yield* checkpoint("effector:verify", id)
-    const intact = isIntact(entry)
+    const refused = EffectorTrust.refusal(worker.signing, entry)
+    if (refused !== undefined) {
+      yield* putAside(worker, entry, refused)
+      return undefined
+    }
+    if (EffectorTrust.isUnsigned(worker.signing, entry)) yield* Metric.update(EffectorTrust.unsigned, 1)
+    const intact = EffectorTrust.isIntact(worker.signing, entry)
     const input = readArguments(tool, entry)
     // Run outside a transaction, what is taken to be rolled back might have happened.
     const performable = !entry.intent.transactional || tool.options.transactional === true
@@ -139,12 +148,13 @@ const verify = (worker: Worker, served: Served, entry: Ledger.Entry) =>
     return undefined
   })
 
-/** Whether the stored arguments are those that were staged. */
-const isIntact = ({ intent }: Ledger.Entry): boolean => {
-  const text = intent.sealed === undefined ? intent.arguments : Intent.Sealed.reveal(intent.sealed)
-  // What cannot be opened cannot be judged; nobody can read it either.
-  return text === undefined || CanonicalJson.digest(text) === intent.argumentsDigest
-}
+/** Nobody vouches for it: it is not performed, and somebody should look at it. */
+const putAside = (worker: Worker, entry: Ledger.Entry, { message }: Signing.SignatureRefused) =>
+  Effect.gen(function*() {
+    const { id } = entry.intent
+    yield* Effect.logError(`${EffectorResult.describe(entry)} was put aside: ${message}`)
+    yield* worker.store.putAside({ id, tag: "SignatureRefused", detail: message }).pipe(Effect.retry(storeRetries))
+  })
 
 const done = (readable: Readable) =>
   Effect.as(

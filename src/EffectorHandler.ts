@@ -15,6 +15,7 @@ import * as EffectorResult from "./EffectorResult.ts"
 import * as Intent from "./Intent.ts"
 import { storeRetries } from "./internal/background.ts"
 import * as Ledger from "./Ledger.ts"
+import type * as Signing from "./Signing.ts"
 import type * as Tool from "./Tool.ts"
 
 /**
@@ -40,6 +41,7 @@ export interface Worker {
   readonly lease: number
   readonly grace: number
   readonly maxBytes: number
+  readonly signing: Signing.Signing | undefined
   /** The fibers that run handlers and verifies. */
   readonly handlers: Set<Fiber.Fiber<any, any>>
   /** Intents that cannot be performed here: left alone as long as this effector lives. */

@@ -18,6 +18,7 @@ import { deliver } from "./EffectorDelivery.ts"
 import type { Served, Worker } from "./EffectorHandler.ts"
 import { loop, Work } from "./internal/background.ts"
 import type * as Ledger from "./Ledger.ts"
+import * as Signing from "./Signing.ts"
 
 /**
  * How an effector works. Durations are milliseconds.
@@ -69,6 +70,7 @@ export const make = (
       lease,
       grace,
       maxBytes,
+      signing: yield* Signing.Signing,
       handlers: new Set(),
       skipped: new Set(),
       stopping: false

@@ -46,6 +46,7 @@ const table = [
   "AgentStoreMemory",
   "EffectorSecrets",
   "EffectorResult",
+  "EffectorTrust",
   "EffectorHandler",
   "EffectorDelivery",
   "EffectorWorker",

@@ -147,6 +147,7 @@ const changing = (
   | "fail"
   | "claim"
   | "move"
+  | "putAside"
   | "sweep"
   | "cancel"
   | "redrive"
@@ -195,6 +196,12 @@ const changing = (
     submit({ name: "claim", needs: { ids: [options.id] }, rule: (set, now) => Rules.claim(set, options, now) }),
   move: (id, move) =>
     submit({ name: "move", needs: { ids: [id] }, rule: (set, now) => Rules.move(set, id, move, now) }),
+  putAside: (intent) =>
+    submit<void, never>({
+      name: "putAside",
+      needs: { ids: [intent.id], numbers: ["letter"] },
+      rule: (set, now) => Rules.putAside(set, intent, now)
+    }),
   sweep: Effect.gen(function*() {
     while (true) {
       const { nextAt, now, targets } = yield* look("sweep", SqlFind.due)

@@ -8,7 +8,6 @@
 import type * as Effect from "effect/Effect"
 import type * as AgentStore from "../AgentStore.ts"
 import * as Rules from "../AgentStoreRules.ts"
-import * as Ledger from "../Ledger.ts"
 import type { Submit } from "./SqlGroup.ts"
 import * as SqlRows from "./SqlRows.ts"
 import type { WorkingSet } from "./SqlWorkingSet.ts"
@@ -20,17 +19,7 @@ import type { WorkingSet } from "./SqlWorkingSet.ts"
  * @category rules
  */
 export const discard = (set: WorkingSet, id: string, damage: string | undefined, now: number): void => {
-  const entry = set.ledger.get(id)
-  if (entry === undefined || damage === undefined || Ledger.isTerminal(entry)) return
-  const key = set.key(entry.intent)
-  set.write(entry, Ledger.discarded(entry, damage, now), now)
-  set.addLetter(key, {
-    kind: "Intent",
-    offset: set.stagedBy.get(id)!,
-    content: { id, tool: entry.intent.tool, seq: entry.intent.seq, step: entry.intent.step },
-    reason: SqlRows.undecodable(`intent ${id} ('${entry.intent.tool}'): ${damage}`),
-    at: now
-  })
+  if (damage !== undefined) Rules.putAside(set, { id, tag: SqlRows.undecodable(damage).tag, detail: damage }, now)
 }
 
 /**
