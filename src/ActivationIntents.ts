@@ -159,12 +159,11 @@ export const editedOf = (answer: Journal.Answer | undefined): Activation.Edited 
  * @category results
  */
 export const edits = (state: State.State): ReadonlyArray<Activation.Edit> => {
-  const { base, definition: { name: agent }, input: { key, seq }, journal, segment } = state
+  const { base, definition: { name: agent }, input: { key, seq }, journal } = state
   const edits: Array<Activation.Edit> = []
   for (let step = 0; step < state.step; step++) {
-    const answer = journal.answerAt(step)?.row
-    // A replay holds answers of later segments too.
-    const edited = answer === undefined || answer.segment > segment ? undefined : editedOf(answer.answer)
+    // A replay holds later answers too, but whoever takes a step that has one is given it at once.
+    const edited = editedOf(journal.answerAt(step)?.row.answer)
     if (edited === undefined) continue
     // The step of what `Suspend` waited for is not in the journal any more.
     const tool = journal.stepAt(step)?.row.name ?? base.awaited.find((awaited) => awaited.step === step)?.tool ?? "?"

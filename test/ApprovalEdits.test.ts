@@ -2,7 +2,7 @@
  * Arguments that somebody changes while approving: what is performed, what is told, and what is refused.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Redacted, Schema } from "effect"
+import { DateTime, Effect, Layer, Redacted, Schema } from "effect"
 import { TestClock } from "effect/testing"
 import { Agent, AgentEngine, AgentStore, Effector, Intent, Tool } from "../src/index.ts"
 import * as Ledger from "../src/Ledger.ts"
@@ -116,12 +116,12 @@ describe("arguments changed in a decision", () => {
       yield* start("at once")
       const [first, second] = yield* waiting
       const to = (to: string) => ({ amountCents: 300, to })
-      yield* decide({ id: second!.intent.id, arguments: to("dave"), by: "tom" })
+      yield* decide({ id: second!.intent.id, arguments: to("dana"), by: "tom" })
       yield* decide({ id: first!.intent.id, arguments: to("bob") })
       yield* TestClock.adjust("1 minute")
-      const both = [edit, { tool: "pay", id: "second", by: "tom", arguments: to("dave") }]
+      const both = [edit, { tool: "pay", id: "second", by: "tom", arguments: to("dana") }]
       assert.deepStrictEqual(yield* outputsOf(payer), [
-        { results: ["300 to bob", "300 to dave"], told: [[], both, both] }
+        { results: ["300 to bob", "300 to dana"], told: [[], both, both] }
       ])
     })
   )
@@ -213,6 +213,56 @@ describe("arguments changed in a decision", () => {
       const [output]: ReadonlyArray<any> = yield* outputsOf(payer)
       assert.strictEqual(output.results[0], "Rejected: its edited arguments do not fit 'pay'")
       assert.deepStrictEqual(output.told[2][0].arguments, { amountCents: 301, to: "bob" })
+    })
+  )
+
+  interface Tree {
+    readonly name: string
+    readonly parts?: ReadonlyArray<Tree>
+  }
+  const Tree = Schema.Struct({
+    name: Schema.String.check(Schema.isPattern(/^[a-z]+$/)),
+    parts: Schema.optionalKey(Schema.Array(Schema.suspend((): Schema.Codec<Tree> => Tree)))
+  })
+  const plant = Tool.sideEffect("plant", {
+    description: "Plant a tree.",
+    parameters: { tree: Tree, on: Schema.DateTimeUtc, note: Schema.NullOr(Schema.Literals(["soon", "late"])) },
+    success: Schema.String,
+    approval: "required"
+  })
+  const planted = { tree: { name: "oak", parts: [{ name: "leaf" }] }, on: "2030-01-01T00:00:00.000Z", note: "late" }
+
+  test(
+    "are held against all the contract says: patterns, parts of parts, literals",
+    Effect.gen(function*() {
+      const subject = Agent.make("planter", { event: Schema.Null, output: Schema.String }, (ctx) =>
+        Effect.map(
+          ctx.request(plant({ tree: { name: "elm" }, on: DateTime.makeUnsafe(0), note: null })),
+          Agent.complete
+        ))
+      yield* Process.start(TestEngine.layerProcess({
+        agents: [subject],
+        effects: [
+          Effects.on(plant, ({ note, on, tree }) => Effect.succeed(`${tree.name} ${DateTime.formatIso(on)} ${note}`))
+        ]
+      }))
+      const { send } = yield* client
+      yield* send(subject, { key: "c1", event: null })
+      yield* settle
+      const misfits = [
+        { ...planted, note: "later" },
+        { ...planted, tree: { name: "Oak" } },
+        { ...planted, tree: { name: "oak", parts: [{ name: "leaf", parts: [{ name: 1 }] }] } },
+        { ...planted, tree: { name: "oak", parts: [{ name: "leaf", more: 1 }] } },
+        { ...planted, more: 1 },
+        { ...planted, on: 1 }
+      ]
+      for (const misfit of misfits) {
+        const refusal = yield* Effect.flip(decide({ arguments: misfit }))
+        assert.deepInclude(refusal, { _tag: "EditRefused", tool: "plant" }, JSON.stringify(misfit))
+      }
+      yield* decide({ arguments: planted })
+      assert.deepStrictEqual(yield* outputsOf(subject), ["oak 2030-01-01T00:00:00.000Z late"])
     })
   )
 

@@ -421,7 +421,7 @@ describe("an escalation", () => {
   const escalating = chargeWith({
     approval: "required",
     approvalTimeout: "2 hours",
-    escalation: ["dana", "sasha", "dana"],
+    escalation: ["dana", "owner", "dana"],
     ttl: "1 hour"
   })
 
@@ -442,17 +442,17 @@ describe("an escalation", () => {
         [undefined, "Staged", 2],
         ["dana", "Staged", 4],
         ["dana", "Staged", 4],
-        ["sasha", "Staged", 6],
-        ["sasha", "Staged", 6],
-        ["sasha", "Denied", 6],
-        ["sasha", "Denied", 6]
+        ["owner", "Staged", 6],
+        ["owner", "Staged", 6],
+        ["owner", "Denied", 6],
+        ["owner", "Denied", 6]
       ])
       const { decision, history } = yield* entry
       assert.deepInclude(decision, { approved: false, by: "policy:timeout" })
       assert.deepStrictEqual(history.map(({ note }) => note), [
         "",
         "nobody decided in time: dana is asked",
-        "nobody decided in time: sasha is asked",
+        "nobody decided in time: owner is asked",
         "Denied: denied by policy:timeout"
       ])
       assert.deepStrictEqual(yield* said, [["Denied: denied by policy:timeout"]])

@@ -6,6 +6,7 @@
 import { assert, describe } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as AgentStore from "../../AgentStore.ts"
+import type * as Journal from "../../Journal.ts"
 import * as Ledger from "../../Ledger.ts"
 import type { Bench } from "./Fixture.ts"
 import {
@@ -17,6 +18,7 @@ import {
   load,
   move,
   perform,
+  request,
   send,
   stage,
   startable,
@@ -113,6 +115,47 @@ export const moves = ({ advance, test, tick }: Bench): void => {
         const counted = decisions.flatMap((result) => result._tag === "Success" ? [result.success.decision!.by] : [])
         assert.lengthOf(counted, 1)
         assert.strictEqual((yield* store.entry(id!)).decision!.by, counted[0])
+      })
+    )
+  })
+
+  describe("a decision that changes the arguments", () => {
+    test(
+      "is kept beside what was asked for, and told with the answer",
+      Effect.gen(function*() {
+        const store = yield* AgentStore.AgentStore
+        const { ids: [id] } = yield* request([{ approval: "required" }])
+        const before = (yield* store.entry(id!)).intent
+        const edited = { arguments: `{"amountCents":7}`, argumentsDigest: "digest of 7" }
+        const decided = yield* move(id!, Ledger.decide({ approved: true, by: "maria", edited }))
+        assert.deepStrictEqual(yield* store.entry(id!), decided)
+        assert.deepInclude(decided.decision, { approved: true, by: "maria", edited })
+        assert.deepInclude(decided.intent, { arguments: before.arguments, argumentsDigest: before.argumentsDigest })
+        assert.strictEqual(Ledger.effectiveArguments(yield* store.entry(id!)), edited.arguments)
+        yield* perform(id!)
+        const answer: Journal.Answer = {
+          type: "intent",
+          result: { _tag: "Success", value: "receipt" },
+          edited: { by: "maria", arguments: edited.arguments }
+        }
+        assert.deepStrictEqual((yield* store.entry(id!)).answer, answer)
+        assert.deepStrictEqual((yield* load()).answers, [{ step: 0, answer }])
+      })
+    )
+
+    test(
+      "is refused where it is about other arguments than were asked for, and nothing is written",
+      Effect.gen(function*() {
+        const store = yield* AgentStore.AgentStore
+        const [id] = yield* stage([{ approval: "required" }])
+        const before = yield* store.entry(id!)
+        const edited = { arguments: "{}", argumentsDigest: "digest of nothing" }
+        const decision = { approved: true, by: "maria", argumentsDigest: edited.argumentsDigest, edited }
+        const refusal = yield* Effect.flip(move(id!, Ledger.decide(decision)))
+        assert.deepInclude(refusal, { _tag: "LedgerRefusal", reason: "the decision is about other arguments" })
+        assert.deepStrictEqual(yield* store.entry(id!), before)
+        yield* move(id!, Ledger.decide({ ...decision, argumentsDigest: before.intent.argumentsDigest }))
+        assert.deepStrictEqual((yield* store.entry(id!)).decision!.edited, edited)
       })
     )
   })

@@ -91,6 +91,46 @@ export const times = ({ advance, test, tick }: Bench): void => {
     )
 
     test(
+      "has the next one asked where nobody decided in time, until nobody is left",
+      Effect.gen(function*() {
+        const escalation = ["dana", "owner"]
+        const { ids } = yield* request([{ approval: "required", approvalTimeout: 4 * tick, ttl: tick, escalation }])
+        for (const channel of [undefined, ...escalation]) {
+          const { nextAt } = yield* sweep
+          const asked = yield* entry(ids[0]!)
+          assert.deepInclude(asked, { channel, state: "Staged", decision: undefined })
+          assert.strictEqual(nextAt, asked.intent.approvalDueAt)
+          assert.strictEqual(asked.intent.expiresAt, asked.intent.approvalDueAt! + tick)
+          assert.deepStrictEqual(yield* startable(), [])
+          assert.isFalse(yield* isReady())
+          yield* advance(5)
+        }
+        yield* sweep
+        const denied = yield* entry(ids[0]!)
+        assert.deepInclude(denied, { channel: "owner", state: "Denied" })
+        assert.deepInclude(denied.decision, { approved: false, by: "policy:timeout" })
+        assert.isTrue(yield* isReady())
+        assert.isUndefined((yield* sweep).nextAt)
+      })
+    )
+
+    test(
+      "takes a decision from anybody while the next one is asked, swept or not",
+      Effect.gen(function*() {
+        const given = { approval: "required", approvalTimeout: 4 * tick, ttl: 4 * tick, escalation: ["dana"] } as const
+        const [swept, unswept] = yield* stage([given, given])
+        yield* advance(5)
+        assert.deepInclude(yield* decide(unswept!, true, "tom"), { channel: undefined, state: "Staged" })
+        yield* sweep
+        const decided = yield* decide(swept!, true, "tom")
+        assert.deepInclude(decided, { channel: "dana", state: "Staged" })
+        assert.strictEqual(decided.intent.expiresAt, decided.decision!.at + 4 * tick)
+        // One at a time, in the order of the key.
+        assert.deepStrictEqual(yield* startable(), [swept!])
+      })
+    )
+
+    test(
       "counts the time to start from the decision",
       Effect.gen(function*() {
         const [id] = yield* stage([{ approval: "required", approvalTimeout: 20 * tick, ttl: 4 * tick }])
