@@ -1,24 +1,32 @@
 /**
  * Approval. A tool can ask a person first, always or by a rule over its arguments. The intent waits, the agent waits, and a
- * decision names one intent by its id. The handler of a denied intent never runs.
+ * decision names one intent by its id. Whoever decides may change the arguments, and the agent is told; where nobody decides
+ * in time, the next one is asked. The handler of a denied intent never runs.
  */
 import { Console, Effect, Layer, Schema, Stream } from "effect"
 import { Agent, AgentEngine, AgentStore, Effector, Tool } from "effect-intents"
+import { TestClock } from "effect/testing"
+
+const Payment = Schema.Struct({ to: Schema.String, cents: Schema.Int })
 
 const transfer = Tool.sideEffect("transfer", {
   description: "Transfer money to another account.",
-  parameters: { to: Schema.String, cents: Schema.Int },
+  parameters: Payment,
   success: Schema.String,
   // Only a clear `false` lets a transfer through unasked: a rule that fails, dies or hangs means that somebody is asked.
-  approval: ({ cents }) => Effect.succeed(cents > 10_000)
+  approval: ({ cents }) => Effect.succeed(cents > 10_000),
+  approvalTimeout: "1 day",
+  escalation: ["head of payments"]
 })
 
 const payments = Agent.make(
   "payments",
-  { event: Schema.Struct({ to: Schema.String, cents: Schema.Int }), output: Schema.String },
+  { event: Payment, output: Schema.String },
   Effect.fnUntraced(
     function*(ctx, payment) {
-      return Agent.complete(`paid, ${yield* ctx.request(transfer(payment))}`)
+      const reference = yield* ctx.request(transfer(payment))
+      const changes = (yield* ctx.edits).map((edit) => `, changed by ${edit.by} to ${JSON.stringify(edit.arguments)}`)
+      return Agent.complete(`paid, ${reference}${changes.join("")}`)
     },
     Effect.catchTag(
       "IntentNotPerformed",
@@ -38,18 +46,28 @@ const program = Effect.gen(function*() {
   yield* engine.send(payments, { key: "huge", event: { to: "mallory", cents: 9_000_000 } })
   yield* engine.drain
 
-  const undecided = yield* engine.intents({ states: ["Staged"] })
-  for (const { intent } of undecided) {
+  for (const { intent } of yield* engine.intents({ states: ["Staged"] })) {
     const { arguments: shown, argumentsDigest, id, key, tool } = intent
-    const approved = key === "large"
-    yield* Console.log(`dana sees ${tool} ${shown} and says ${approved ? "yes" : "no"}`)
     // The digest binds the decision to the arguments that were shown.
-    yield* engine.decide({ id, approved, by: "dana", argumentsDigest })
+    const decision = key === "large"
+      ? { id, argumentsDigest, by: "dana", approved: true, arguments: { to: "carol", cents: 20_000 } }
+      : { id, argumentsDigest, by: "dana", approved: false }
+    yield* Console.log(`dana sees ${tool} ${shown} and says ${decision.approved ? "yes, but less" : "no"}`)
+    yield* engine.decide(decision)
   }
   yield* engine.drain
 
+  // Nobody looks at this one for a day, so the next in line is asked.
+  yield* engine.send(payments, { key: "late", event: { to: "carol", cents: 30_000 } })
+  yield* engine.drain
+  yield* TestClock.adjust("25 hours")
+  for (const { channel, intent: { id } } of yield* engine.intents({ states: ["Staged"] })) {
+    yield* Console.log(`${channel} is asked now, and says yes`)
+    yield* engine.decide({ id, by: "maria", approved: true })
+  }
+
   yield* engine.outputs(payments).pipe(
-    Stream.take(3),
+    Stream.take(4),
     Stream.runForEach(({ key, output }) => Console.log(`${key}: ${output}`))
   )
 })
@@ -57,7 +75,9 @@ const program = Effect.gen(function*() {
 const Live = AgentEngine.layer(payments).pipe(
   Layer.provide(Effector.layer(transfer)),
   Layer.provide(Bank),
-  Layer.provide(AgentStore.layerMemory)
+  Layer.provide(AgentStore.layerMemory),
+  // Virtual time makes the day pass.
+  Layer.provideMerge(TestClock.layer())
 )
 
 await Effect.runPromise(Effect.provide(program, Live))

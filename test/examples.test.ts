@@ -39,11 +39,13 @@ const expected: Record<string, ReadonlyArray<string>> = {
   ],
   "06-approval.ts": [
     "moving 700 cents to bob",
-    `dana sees transfer {"cents":50000,"to":"carol"} and says yes`,
+    `dana sees transfer {"cents":50000,"to":"carol"} and says yes, but less`,
     `dana sees transfer {"cents":9000000,"to":"mallory"} and says no`,
-    "moving 50000 cents to carol",
+    "moving 20000 cents to carol",
+    "head of payments is asked now, and says yes",
     "huge: not paid: Denied, denied by dana",
-    "large: paid, ref-50000"
+    `large: paid, ref-20000, changed by dana to {"cents":20000,"to":"carol"}`,
+    "late: paid, ref-30000"
   ],
   "07-testing.ts": ["all assertions hold, and nobody was reminded"],
   "08-unknown-outcomes.ts": [
