@@ -1,7 +1,7 @@
 // Starts processes, kills them, starts them again, and looks at what is left: in the store, and outside.
 import { AgentEngine, AgentStore } from "effect-intents"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
+import type * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import { type ChildProcess, spawn } from "node:child_process"
