@@ -19,6 +19,7 @@ export const report = (summary: Summary): string => {
   return [
     ...columns([
       ["events", number(events)],
+      ["  seen before", number(summary.seenBefore)],
       ["customers", number(summary.customers)],
       ["bad lines", number(badLines.length)],
       ["activations", number(summary.activations)],
@@ -49,7 +50,14 @@ export const report = (summary: Summary): string => {
     "",
     `Sent again: ${number(sentAgain.events)} events, ${number(sentAgain.recognised)} recognised as duplicates, `
     + `${number(sentAgain.performed)} more effects.`,
-    `Outside: ${number(outside.effects)} effects happened, ${number(outside.twice)} of them twice.`,
+    `Outside: ${number(outside.effects)} effects happened, ${number(outside.now)} of them in this run, `
+    + `${number(outside.twice)} of them twice.`,
+    ...(intents.unknown === 0 ? [] : [
+      `${
+        number(intents.unknown)
+      } may or may not have happened: nobody recorded the end. Look outside, then settle each with `
+      + `engine.resolve.`
+    ]),
     ...some("Bad lines", badLines.map(({ line, problem }) => `line ${line}: ${problem}`)),
     ...some("Dead letters", deadLetters.map(({ customer, problem }) => `${customer}: ${problem}`))
   ].join("\n")

@@ -24,7 +24,10 @@ export const settle = Effect.gen(function*() {
   while (true) {
     yield* engine.drain
     const undecided = (yield* engine.intents({ states: ["Staged"] })).filter(Ledger.waitsForApproval)
-    if (undecided.length === 0) return
     yield* Effect.forEach(undecided, review, { discard: true })
+    if (undecided.length > 0) continue
+    // What a process claimed that died is free again when its lease is over.
+    if ((yield* engine.intents({ states: ["Staged", "Claimed"] })).length === 0) return
+    yield* Effect.sleep("100 millis")
   }
 })

@@ -37,9 +37,12 @@ export const accountHistory = Tool.readOnly("account_history", {
 export const freezeAccount = Tool.sideEffect("freeze_account", {
   description: "Freeze an account until somebody has looked at it.",
   parameters: { customerId: Schema.String, reason: Schema.String },
-  success: Schema.Struct({ caseId: Schema.String })
+  success: Schema.Struct({ caseId: Schema.String }),
+  // The handler passes the idempotency key on, and the bank honours it.
+  idempotent: true
 })
 
+// Nobody honours a key here: after a crash it is not known whether somebody was paged.
 export const pageAnalyst = Tool.sideEffect("page_analyst", {
   description: "Ask the analyst on duty to look at an account.",
   parameters: { customerId: Schema.String, reason: Schema.String }
@@ -50,6 +53,7 @@ export const refund = Tool.sideEffect("refund", {
   parameters: { customerId: Schema.String, payment: Schema.String, cents: Schema.Int },
   success: Schema.Struct({ receipt: Schema.String }),
   failure: AlreadyRefunded,
+  idempotent: true,
   // Small amounts are paid unasked.
   approval: ({ cents }) => Effect.succeed(cents > 20_000)
 })
