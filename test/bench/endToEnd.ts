@@ -1,5 +1,5 @@
-// Event, 1 read, 1 request, performed, resumed, output: how many a second on the store in memory.
-import { Agent, AgentEngine, AgentStore, Effector, Tool } from "effect-intents"
+// Event, 1 read, 1 request, performed, resumed, output: how many a second on each store.
+import { Agent, AgentEngine, type AgentStore, Effector, Tool } from "effect-intents"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
@@ -33,9 +33,8 @@ const payments = Agent.make(
 )
 
 const Live = AgentEngine.layer(payments).pipe(
-  Layer.provide(Effector.layer(charge)),
-  Layer.provide(charge.toLayer(({ customerId }) => Effect.succeed(`receipt for ${customerId}`))),
-  Layer.provide(AgentStore.layerMemory)
+  Layer.provide(Effector.layerWith({ concurrency: 256 })(charge)),
+  Layer.provide(charge.toLayer(({ customerId }) => Effect.succeed(`receipt for ${customerId}`)))
 )
 
 /** A bounded backlog: events are sent in rounds, and a round is over before the next one starts. */
@@ -44,27 +43,41 @@ const sendAll = Effect.fnUntraced(function*(keys: number, events: number, round:
   for (let sent = 0; sent < events; sent += round) {
     ended.awaited = ended.count + round
     ended.latch.closeUnsafe()
-    for (let index = 0; index < round; index++) {
+    const send = (index: number) => {
       const id = `c-${(sent + index) % keys}`
-      yield* engine.send(payments, { key: id, event: { id, amountCents: index } })
+      return engine.send(payments, { key: id, event: { id, amountCents: index } })
     }
+    yield* Effect.forEach(Array.from({ length: round }, (_, index) => index), send, {
+      concurrency: "unbounded",
+      discard: true
+    })
     yield* ended.latch.await
   }
 })
 
-const eventsPerSecond = (keys: number, events: number) =>
+const eventsPerSecond = (store: Store, keys: number, events: number) =>
   Effect.gen(function*() {
     const round = Math.max(100, keys * 2)
-    yield* sendAll(keys, events, round)
+    yield* sendAll(keys, events / 2, round)
     const started = process.hrtime.bigint()
     yield* sendAll(keys, events, round)
     return events / (Number(process.hrtime.bigint() - started) / 1e9)
-  }).pipe(Effect.provide(Live))
+  }).pipe(Effect.provide(Layer.provide(Live, store.layer)))
 
-export const endToEnd = async (events: number) => {
+/** A store to measure; `events` is how many of the asked events it gets with so many keys. */
+export interface Store {
+  readonly name: string
+  readonly layer: Layer.Layer<AgentStore.AgentStore, unknown>
+  readonly events: (events: number, keys: number) => number
+}
+
+export const endToEnd = async (stores: ReadonlyArray<Store>, events: number) => {
   const rows = []
-  for (const keys of [1, 32, 1000]) {
-    rows.push({ keys, eventsPerSecond: await Effect.runPromise(eventsPerSecond(keys, events)) })
+  for (const store of stores) {
+    for (const keys of [1, 32, 1000]) {
+      const measured = eventsPerSecond(store, keys, store.events(events, keys))
+      rows.push({ store: store.name, keys, eventsPerSecond: await Effect.runPromise(measured) })
+    }
   }
   return rows
 }
