@@ -135,14 +135,24 @@ export const inspect = (world: World, keys: number, events: number, kills: numbe
       check(happened.size === 0, `${happened.size} effects of intents nobody knows`)
       const unknown = entries.filter(({ state }) => state === "Unknown")
       check(unknown.length <= kills * 16, `${unknown.length} unknown ends after ${kills} kills`)
-      const unknownOrders = new Set(
-        unknown.filter(({ intent }) => intent.tool === "refund").map(({ intent }) => JSON.parse(intent.arguments).order)
+      // An owner that was only slow may settle an unknown end later. What the agent was told stays.
+      const toldUnknown = new Set(
+        entries.filter(({ answer, intent }) =>
+          intent.tool === "refund" && answer?.type === "intent" && answer.result._tag === "OutcomeUnknown"
+        ).map(({ intent }) => JSON.parse(intent.arguments).order)
       )
+      for (const { answer, intent: { id, tool }, resolution, state } of entries) {
+        const wasUnknown = answer?.type === "intent" && answer.result._tag === "OutcomeUnknown"
+        check(
+          wasUnknown === (state === "Unknown" || resolution !== undefined),
+          `${tool} ${id} is ${state}, its answer another`
+        )
+      }
       const told = yield* outputs
       check(told.length === events, `${told.length} outputs of ${events} orders`)
       for (const { count, order, refund, seq } of told) {
         check(count === seq + 1, `order ${order} counted ${count} at seq ${seq}`)
-        check(unknownOrders.has(order) === (refund === "unknown"), `order ${order} was told that it is ${refund}`)
+        check(toldUnknown.has(order) === (refund === "unknown"), `order ${order} was told that it is ${refund}`)
       }
       for (const [key, done] of Map.groupBy(effects, ({ key }) => key)) {
         const places = done.map(({ seq, step }) => seq * 100 + step)
