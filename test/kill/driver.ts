@@ -144,9 +144,10 @@ export const inspect = (world: World, keys: number, events: number, kills: numbe
       for (const { answer, intent: { id, tool }, resolution, state } of entries) {
         const wasUnknown = answer?.type === "intent" && answer.result._tag === "OutcomeUnknown"
         check(
-          wasUnknown === (state === "Unknown" || resolution !== undefined),
-          `${tool} ${id} is ${state}, its answer another`
+          !wasUnknown || state === "Unknown" || resolution !== undefined,
+          `${tool} ${id} is ${state}, told as unknown`
         )
+        check(wasUnknown || state !== "Unknown", `${tool} ${id} is Unknown, told as something else`)
       }
       const told = yield* outputs
       check(told.length === events, `${told.length} outputs of ${events} orders`)
