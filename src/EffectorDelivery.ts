@@ -23,7 +23,7 @@ import { begin, record, recordEnd, type Served, supervise, timeoutOf, within, ty
 import * as EffectorResult from "./EffectorResult.ts"
 import { secretsOf } from "./EffectorSecrets.ts"
 import * as EffectorTrust from "./EffectorTrust.ts"
-import * as Intent from "./Intent.ts"
+import type * as Intent from "./Intent.ts"
 import { retryDelay, storeRetries } from "./internal/background.ts"
 import * as Ledger from "./Ledger.ts"
 import type * as Signing from "./Signing.ts"

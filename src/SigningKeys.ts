@@ -10,7 +10,7 @@
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { createSecretKey, hkdfSync, type KeyObject } from "node:crypto"
+import { hkdfSync } from "node:crypto"
 
 /**
  * What a ring is made of. A key id has 1 to 64 letters, digits, `.`, `_` and `-`; a key has at least 32 random bytes.
@@ -58,11 +58,11 @@ export class KeyRing {
  */
 export interface Subkeys {
   /** The key as it was given: signatures can be checked by whoever holds it, without this library. */
-  readonly signing: KeyObject
+  readonly signing: Uint8Array
   /** 32 bytes derived from it with HKDF-SHA256. */
-  readonly sealing: KeyObject
+  readonly sealing: Uint8Array
   /** 32 bytes derived from it with HKDF-SHA256. */
-  readonly digesting: KeyObject
+  readonly digesting: Uint8Array
 }
 
 /**
@@ -171,7 +171,6 @@ const keyIssue = (key: unknown): string | undefined =>
     : undefined
 
 const subkeysOf = (key: Uint8Array): Subkeys => {
-  const derived = (use: string) =>
-    createSecretKey(Buffer.from(hkdfSync("sha256", key, "", `effect-intents/${use}`, 32)))
-  return { signing: createSecretKey(key), sealing: derived("sealing"), digesting: derived("digesting") }
+  const derived = (use: string) => new Uint8Array(hkdfSync("sha256", key, "", `effect-intents/${use}`, 32))
+  return { signing: key.slice(), sealing: derived("sealing"), digesting: derived("digesting") }
 }

@@ -2,10 +2,11 @@
  * How an effector delivers: leases, order, limits, failures of the store, closing down, and whom it serves.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { Context, Deferred, Effect, Exit, Fiber, Layer, Schedule, Schema, Scope } from "effect"
+import { Clock, Context, Deferred, Effect, Exit, Fiber, Layer, Schedule, Schema, Scope } from "effect"
 import { TestClock } from "effect/testing"
 import { Activation, Agent, AgentEngine, AgentStore, CanonicalJson, Effector, Ledger, Tool } from "../src/index.ts"
 import { stage } from "../src/testing/contract/Fixture.ts"
+import { Process } from "../src/testing/index.ts"
 import * as Desk from "./fixtures/desk.ts"
 import { charge, desk, sendEmail } from "./fixtures/desk.ts"
 
@@ -265,6 +266,160 @@ describe("K35 failures keep their origin", () => {
     }).pipe(Effect.provide(AgentStore.layerMemory)))
 })
 
+describe("arguments that are not those that were staged", () => {
+  const changed = {
+    ...argumentsOf(`{"amountCents":5,"customerId":"c1"}`),
+    arguments: `{"amountCents":50000,"customerId":"c1"}`
+  }
+
+  it.effect("are refused before the claim, and the handler never sees them", () =>
+    Effect.gen(function*() {
+      const happened: Array<Desk.Happened> = []
+      const [id] = yield* stage([{ contract: charge.contract, ...changed }])
+      yield* open(Desk.outside(happened))
+      yield* settle
+      const entry = yield* AgentStore.AgentStore.use((store) => store.entry(id!))
+      assert.deepInclude(entry, { state: "Rejected", attempt: 0, startedAt: undefined })
+      const message = "its arguments are not those that were staged"
+      assert.deepStrictEqual(entry.result, { _tag: "NotPerformed", reason: "Rejected", message })
+      assert.notInclude(entry.history.map(({ state }) => state), "Claimed")
+      assert.lengthOf(happened, 0)
+    }).pipe(Effect.provide(AgentStore.layerMemory)))
+
+  it.effect("after a first start are not performed again: what that came to stays unknown", () => {
+    const happened: Array<Desk.Happened> = []
+    const lines: Array<string> = []
+    const again = Desk.chargeWith({ idempotent: true, retry: Schedule.recurs(3), ttl: "1 minute" })
+    const tampered = Desk.storeWith((store) => ({
+      startable: (query) =>
+        Effect.map(store.startable(query), (entries) =>
+          entries.map((entry) =>
+            entry.attempt === 0
+              ? entry
+              : { ...entry, intent: { ...entry.intent, arguments: changed.arguments } }
+          ))
+    }))
+    return Effect.gen(function*() {
+      const handlers = Desk.outside(happened, { charge: () => Effect.die(new Error("broke")) }, again)
+      const { engine } = yield* Effect.provide(open(handlers, { charge: again }), Desk.logged(lines))
+      yield* engine.send(desk, { key: "c1", event: [order(5)] })
+      yield* pass(59)
+      assert.deepInclude(yield* theEntry, { state: "Staged", attempt: 1, claim: undefined })
+      yield* pass(2)
+      assert.deepInclude(yield* theEntry, { state: "Unknown", attempt: 1 })
+      assert.lengthOf(happened, 1)
+      assert.lengthOf(lines, 1)
+      assert.include(lines[0], "has other arguments than those that were staged")
+    }).pipe(Effect.provide(tampered))
+  })
+})
+
+/** A store whose moves to a result fail as long as `refuses` says so; leases are renewed, and time acts. */
+const recordingFails = (refuses: (result: Ledger.Entry["result"], now: number) => boolean) =>
+  Desk.storeWith((store) => ({
+    move: (id, move) =>
+      Effect.flatMap(
+        Effect.zip(store.entry(id), Clock.currentTimeMillis),
+        ([entry, now]) =>
+          refuses(move(entry, now).next?.result, now)
+            ? Effect.fail(new AgentStore.StoreError({ operation: "move", detail: "row too large" }))
+            : store.move(id, move)
+      )
+  }))
+
+describe("an end that the store does not record", () => {
+  const performed = (happened: Array<Desk.Happened>) =>
+    Effect.gen(function*() {
+      const { engine } = yield* open(Desk.outside(happened), { effector: { lease: "10 seconds" } })
+      const { offset } = yield* engine.send(desk, { key: "c1", event: [order(500)] })
+      yield* pass(120)
+      const { history, result, state } = yield* theEntry
+      assert.deepStrictEqual([state, history.map(({ state }) => state)], ["Performed", [
+        "Staged",
+        "Claimed",
+        "Performed"
+      ]])
+      assert.lengthOf(happened, 1)
+      const event = yield* AgentStore.AgentStore.use((store) => store.event(offset))
+      return { result, output: event?.output }
+    })
+
+  it.effect("because of its size is performed all the same, without its result, and is never told to be unknown", () =>
+    Effect.gen(function*() {
+      const { output, result } = yield* performed([])
+      assert.deepStrictEqual(result, { _tag: "Unavailable", message: "the store did not take it: row too large" })
+      assert.deepStrictEqual(output, ["unavailable"])
+    }).pipe(Effect.provide(recordingFails((result) => result?._tag === "Success"))))
+
+  it.effect("for longer than it is insisted on first has its result as soon as it does: the claim is kept meanwhile", () =>
+    Effect.gen(function*() {
+      const { output, result } = yield* performed([])
+      assert.deepStrictEqual(result, { _tag: "Success", value: "receipt" })
+      assert.deepStrictEqual(output, ["receipt"])
+    }).pipe(Effect.provide(recordingFails((result, now) => result !== undefined && now < 40_000))))
+})
+
+/** The clock of the test, whose time of day can be set while sleeps go on as they were. */
+const settable = Effect.map(Clock.Clock, (clock) => {
+  let offset = 0
+  const now = () => clock.currentTimeMillisUnsafe() + offset
+  const skewed: Clock.Clock = Object.assign(Object.create(clock), {
+    currentTimeMillisUnsafe: now,
+    currentTimeMillis: Effect.sync(now)
+  })
+  return { clock: skewed, jump: (millis: number) => Effect.sync(() => void (offset += millis)) }
+})
+
+describe("a time of day that is set while a handler runs", () => {
+  const hour = 60 * 60 * 1000
+  const jumps = [
+    ["forth: its lease is renewed before anybody looks", hour, false, "receipt"],
+    ["forth: its lease lapses, its end is unknown and then late evidence", hour, true, "unknown: Crashed"],
+    ["back: its lease lasts until it ends", -hour, true, "receipt"]
+  ] as const
+  it.effect.each(jumps)("%s", ([_, jumped, looked, told]) =>
+    Effect.gen(function*() {
+      const time = yield* settable
+      yield* time.jump(10 * hour)
+      const happened: Array<Desk.Happened> = []
+      const program = Effect.gen(function*() {
+        const handlers = Desk.outside(happened, { charge: answerAfter(25) })
+        const { engine } = yield* open(handlers, { effector: { lease: "10 seconds" } })
+        yield* open(handlers, { effector: { lease: "10 seconds" } })
+        const { offset } = yield* engine.send(desk, { key: "c1", event: [order(500)] })
+        yield* pass(5)
+        yield* time.jump(jumped)
+        // Every change has an effector let time act.
+        if (looked) yield* engine.send(desk, { key: "c2", event: [{ do: "act", mail: "hello" }] })
+        yield* pass(60)
+        assert.deepStrictEqual(happened.map(({ tool }) => tool), looked ? ["charge", "sendEmail"] : ["charge"])
+        assert.deepInclude(yield* theEntry, { state: "Performed", attempt: 1 })
+        const event = yield* AgentStore.AgentStore.use((store) => store.event(offset))
+        assert.deepStrictEqual(event?.output, [told])
+      })
+      yield* Effect.provideService(program, Clock.Clock, time.clock)
+    }).pipe(Effect.provide(AgentStore.layerMemory)))
+
+  it.effect("back has what was staged before wait until that time comes again, and loses nothing", () =>
+    Effect.gen(function*() {
+      const time = yield* settable
+      yield* time.jump(10 * hour)
+      const happened: Array<Desk.Happened> = []
+      const program = Effect.gen(function*() {
+        const { engine } = yield* open(Desk.outside(happened, { charge: answerAfter(5) }))
+        yield* engine.send(desk, { key: "c1", event: [{ do: "act", cents: 1 }, { do: "act", cents: 2 }] })
+        yield* pass(1)
+        yield* time.jump(-hour)
+        yield* pass(60)
+        assert.deepStrictEqual(yield* Desk.states, ["charge Performed", "charge Staged"])
+        yield* TestClock.adjust("1 hour")
+        assert.deepStrictEqual(yield* Desk.states, ["charge Performed", "charge Performed"])
+        assert.lengthOf(happened, 2)
+      })
+      yield* Effect.provideService(program, Clock.Clock, time.clock)
+    }).pipe(Effect.provide(AgentStore.layerMemory)))
+})
+
 /** Two keys, and how often claiming for one of them fails. */
 const failingFor = (key: string, times: number) => {
   let left = times
@@ -520,6 +675,28 @@ describe("K94 same name, other contract", () => {
       yield* settle
       assert.lengthOf(happened, 1)
       assert.deepStrictEqual((yield* AgentStore.AgentStore.use((store) => store.event(offset)))?.output, ["receipt"])
+    }).pipe(Effect.provide(AgentStore.layerMemory)))
+
+  it.effect("is looked at again by every process that serves the name, and each of them says so once", () =>
+    Effect.gen(function*() {
+      const happened: Array<Desk.Happened> = []
+      const lines: Array<string> = []
+      const engine = yield* agentsAlone
+      yield* engine.send(desk, { key: "c1", event: [order(500)] })
+      const other = Effector.layer(otherCharge).pipe(Layer.provide(otherHandler([])))
+      const process = yield* Effect.provide(Process.start(other), Desk.logged(lines))
+      yield* TestClock.adjust("1 hour")
+      assert.lengthOf(lines, 1)
+      const mismatched = yield* theEntry
+      const next = yield* process.restart()
+      yield* TestClock.adjust("1 hour")
+      assert.lengthOf(lines, 2)
+      assert.deepInclude(yield* theEntry, { state: "Staged", attempt: 0, history: mismatched.history })
+      yield* next.kill
+      yield* Process.start(chargeHandler(happened))
+      yield* settle
+      assert.lengthOf(happened, 1)
+      assert.deepInclude(yield* theEntry, { state: "Performed", attempt: 1 })
     }).pipe(Effect.provide(AgentStore.layerMemory)))
 
   const layers = {

@@ -72,7 +72,7 @@ describe("the docs", () => {
 
 describe("the guarantees", () => {
   // A line is a sentence and its tests: `file`: describe > title, several with <br> between them.
-  const lines = [...read("docs/guarantees.md").matchAll(/^\| (.+) \| (`t.+) \|$/gm)]
+  const lines = [...read("docs/guarantees.md").matchAll(/^\| (.+) \| (`(?:t|src\/).+) \|$/gm)]
     .map(([, sentence = "", tests = ""]) => ({ sentence, tests: tests.split("<br>") }))
 
   it("are many, and each line names its test", () => {

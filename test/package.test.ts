@@ -11,8 +11,9 @@ const folders: Array<string> = []
 let tarball: string
 
 const consumer = `import { Effect, Schema } from "effect"
-import { type Activation, Agent, Tool, Toolkit } from "effect-intents"
+import { type Activation, Agent, AgentStore, Signing, Tool, Toolkit } from "effect-intents"
 import { AiToolkit } from "effect-intents/model"
+import { SqliteAgentStore } from "effect-intents/sqlite"
 import * as Testing from "effect-intents/testing"
 
 const lookup = Tool.readOnly("lookup", {
@@ -47,7 +48,11 @@ const program = Effect.gen(function*() {
   const call = yield* kit.decode("charge", { customerId: "c1", amountCents: 500 })
   const { tools } = yield* AiToolkit.fromToolkit(kit, "acme")
   const amount = call.name === "charge" ? call.arguments.amountCents : 0
-  return [amount, yield* lookup({ id: "1" }), typeof Testing, Object.keys(tools)]
+  const kept = yield* AgentStore.AgentStore.use((store) => store.key({ agent: "agent", key: "k" })).pipe(
+    Effect.provide(SqliteAgentStore.layer({ filename: "agents.db" }))
+  )
+  const ring = Signing.keyRing({ current: "k-1", keys: { "k-1": new Uint8Array(32) } })
+  return [amount, yield* lookup({ id: "1" }), typeof Testing, Object.keys(tools), kept.revision, ring._tag]
 })
 
 Effect.runPromise(program).then((values) => console.log(JSON.stringify(values)))
@@ -74,7 +79,7 @@ describe("the packed package", () => {
       await succeeds(process.execPath, [join(project, "node_modules", compiler, "bin/tsc"), "-p", "."], cwd)
     }
     const output = await succeeds(process.execPath, ["consumer.ts"], cwd)
-    assert.strictEqual(output.trim(), `[500,"1","object",["lookup","charge"]]`)
+    assert.strictEqual(output.trim(), `[500,"1","object",["lookup","charge"],0,"Success"]`)
   })
 
   it("is refused beside effect 3 when it is installed, by its peer range (K07)", { timeout: 120_000 }, async () => {

@@ -85,8 +85,10 @@ export interface Session {
  */
 export interface Dialect {
   readonly name: "sqlite" | "postgres"
-  /** What follows a select whose rows are to stay as they are until the transaction ends. */
-  readonly forUpdate: string
+  /** Selects the rows of some ids in the order of these ids, and keeps them as they are until the transaction ends. */
+  readonly lock: (columns: string, table: string) => string
+  /** Ids as the one parameter of `lock`. */
+  readonly ids: (ids: ReadonlyArray<number>) => string
   readonly on: (connection: Pick<SqlConnection.Connection, "execute">) => Session
 }
 
@@ -98,7 +100,8 @@ export interface Dialect {
  */
 export const sqlite: Dialect = {
   name: "sqlite",
-  forUpdate: "",
+  lock: (columns, table) => `SELECT ${columns} FROM ${table} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id`,
+  ids: (ids) => JSON.stringify(ids),
   on: (connection) => {
     const run = (text: string, params: ReadonlyArray<unknown>) => connection.execute(text, params, undefined)
     const forEach = (text: string, names: ReadonlyArray<string>, rows: ReadonlyArray<Row>) =>
@@ -156,7 +159,8 @@ export const sqlite: Dialect = {
  */
 export const postgres: Dialect = {
   name: "postgres",
-  forUpdate: "FOR UPDATE",
+  lock: (columns, table) => `SELECT ${columns} FROM ${table} WHERE id = ANY(?::text::bigint[]) ORDER BY id FOR UPDATE`,
+  ids: (ids) => `{${ids.join(",")}}`,
   on: (connection) => {
     const run = (text: string, params: ReadonlyArray<unknown>) =>
       Effect.map(connection.execute(text, params, undefined), withNumbers)

@@ -159,12 +159,13 @@ const resolve = (session: Session, needs: ReadonlyArray<Need>) =>
   })
 
 const lockKeys = (session: Session, dialect: Dialect, ids: ReadonlyArray<number>) =>
-  ids.length === 0
-    ? Effect.succeed([])
-    : session.all(
-      `SELECT id, agent, key, seq, revision, current_id, inbox, mailbox, suspended_at, ready_at, blocked, continuation `
-        + `FROM ei_keys WHERE id IN (${ids.join(", ")}) ORDER BY id ${dialect.forUpdate}`
-    )
+  ids.length === 0 ? Effect.succeed([]) : session.all(
+    dialect.lock(
+      "id, agent, key, seq, revision, current_id, inbox, mailbox, suspended_at, ready_at, blocked, continuation",
+      "ei_keys"
+    ),
+    [dialect.ids(ids)]
+  )
 
 const light = `id, key_id, version, seq, state, retry_at, failures, journal, reason, ended_at`
 
@@ -275,7 +276,8 @@ const addEntries = (
     const byId = ids.length === 0 ? [] : yield* session.each({ id: "text" }, ids, entryOf("i.id = :id"))
     for (const row of byId) set.addEntry(row, sealing)
     // Each operation takes at most one intent out of the order of its key, and puts at most one in front.
-    const turns = needs.length + 1
+    // A few sizes only: each is a statement to prepare.
+    const turns = [4, 32].find((turns) => turns > needs.length) ?? 1024
     const inTurn = keys.length === 0 ? [] : yield* session.each(
       { id: "int" },
       keys.map(([, { id }]) => ({ id })),

@@ -1,5 +1,6 @@
 // `npm run soak`: one engine and three effectors, killed at random, over many orders; then everything that is promised is
 // checked. Ends with 1 where a promise was broken.
+import { NodeRuntime } from "@effect/platform-node"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Scope from "effect/Scope"
@@ -85,6 +86,6 @@ const soak = Effect.gen(function*() {
 if (values.help) {
   console.log(help)
 } else {
-  const kept = await Effect.runPromise(Effect.scoped(soak))
-  process.exit(kept ? 0 : 1)
+  // Ctrl-C stops the processes it has started.
+  NodeRuntime.runMain(Effect.scoped(Effect.map(soak, (kept) => void (process.exitCode = kept ? 0 : 1))))
 }
