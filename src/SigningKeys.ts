@@ -172,5 +172,5 @@ const keyIssue = (key: unknown): string | undefined =>
 
 const subkeysOf = (key: Uint8Array): Subkeys => {
   const derived = (use: string) => new Uint8Array(hkdfSync("sha256", key, "", `effect-intents/${use}`, 32))
-  return { signing: key.slice(), sealing: derived("sealing"), digesting: derived("digesting") }
+  return { signing: new Uint8Array(key), sealing: derived("sealing"), digesting: derived("digesting") }
 }
